@@ -46,7 +46,7 @@ TIMED = {
     "lambda": "lambda, context 3",
 }
 TOKENS = 512  # of the timing
-COST = re.compile(r"^\| \[?`(\w+)`[^|]*\|([^|]*)\|([^|]*)\|", flags=re.MULTILINE)  # in docs/mixers.md
+COST = re.compile(r"^\| \[`(\w+)`\]\([^|]*\|([^|]*)\|([^|]*)\|", flags=re.MULTILINE)  # in docs/mixers.md
 MARK = re.compile(r"^<!-- mixer: (\w+) -->$", flags=re.MULTILINE)
 
 

@@ -12,10 +12,14 @@ from fourier_attn.ops.transforms import irfftn, rfftn
 
 
 def kept(axes: tuple[int, ...], modes: float) -> tuple[int, ...]:
-    """Returns how many bins K remain on each axis, |f| < ceil(modes (n // 2 + 1)); the last has half of them.
+    """Returns the number K of bins on each axis, |f| < ceil(modes (n // 2 + 1)); half of them on the last.
 
-    >>> kept((8, 8), 0.5)  # frequencies -2 .. 2 of rows, 0 .. 2 of columns
-    (5, 3)
+        >>> kept((8, 8), 0.5)  # frequencies -2 .. 2 of rows, 0 .. 2 of columns
+        (5, 3)
+
+    Args:
+      axes: number of tokens n on each axis.
+      modes: share in (0, 1] of the frequencies.
     """
     lowest = [math.ceil(round(modes * (n // 2 + 1), 6)) or 1 for n in axes]
     both = (min(2 * k - 1, n) for k, n in zip(lowest[:-1], axes[:-1], strict=True))
@@ -23,13 +27,13 @@ def kept(axes: tuple[int, ...], modes: float) -> tuple[int, ...]:
 
 
 def _cut(spectrum: Array, sizes: tuple[int, ...]) -> Array:
-    """The lowest frequencies; those of both signs in the order -(K // 2) .. (K - 1) // 2."""
+    """Cuts out the lowest frequencies; those of both signs have the order -(K // 2) .. (K - 1) // 2."""
     axes, shifts = tuple(range(-len(sizes), -1)), tuple(k // 2 for k in sizes[:-1])
     return jnp.roll(spectrum, shifts, axes)[(..., *(slice(k) for k in sizes))]
 
 
 def _fill(spectrum: Array, full: tuple[int, ...]) -> Array:
-    """The inverse of `_cut`, zero at all other frequencies."""
+    """Inverts `_cut`, with zeros at all other frequencies."""
     sizes = spectrum.shape[-len(full) :]
     ends = [(0, n - k) for n, k in zip(full, sizes, strict=True)]
     padded = jnp.pad(spectrum, [(0, 0)] * (spectrum.ndim - len(full)) + ends)
@@ -38,7 +42,7 @@ def _fill(spectrum: Array, full: tuple[int, ...]) -> Array:
 
 
 def _dense(z: Array, kernel: Array, bias: Array) -> Array:
-    """W z + b in each block, complex, for z (*b, n, p, f, 2): real products, since W has [re, im] last."""
+    """Computes W z + b in each block of a complex z (*b, n, p, f, 2), with real products."""
     re, im = kernel[..., 0], kernel[..., 1]
     matrix = jnp.stack([jnp.stack([re, im], -1), jnp.stack([-im, re], -1)], axis=2)  # (n, p, 2, h, 2)
     y = jnp.einsum("...npfc,npche->...nhfe", z, matrix)
@@ -47,10 +51,14 @@ def _dense(z: Array, kernel: Array, bias: Array) -> Array:
 
 @takes_arrays
 def softshrink(x: Float[Array, "..."], threshold: float) -> Float[Array, "..."]:
-    """sign(x) max(|x| - threshold, 0).
+    """Moves numbers towards zero, sign(x) max(|x| - threshold, 0).
 
-    >>> softshrink(jnp.array([-3.0, 0.5, 2.0]), 1.0)
-    Array([-2.,  0.,  1.], dtype=float32)
+        >>> softshrink(jnp.array([-3.0, 0.5, 2.0]), 1.0)
+        Array([-2.,  0.,  1.], dtype=float32)
+
+    Args:
+      x: numbers of any shape.
+      threshold: amount, at least 0.
     """
     return x - jnp.clip(x, -threshold, threshold)
 
@@ -65,15 +73,15 @@ def spectral_mlp(
     modes: float = 1.0,
     grid: tuple[int, ...] | None = None,
 ) -> Float[Array, "*b t d"]:
-    """AFNO: a network of two complex layers on the features of each frequency, the same for all frequencies.
+    """Applies the same network of two complex layers to the features of each frequency (AFNO).
 
         z = rfft(x),    y = irfft(shrink(W_2 relu(W_1 z + b_1) + b_2)) + x
 
     Features are n blocks of p, d = n p, and W_1 (p to h) and W_2 (h to p) act within a block. relu and
     shrink, see `softshrink`, act on real and imaginary parts separately. Both transforms are orthonormal, so
-    that `threshold` means the same at every length: nothing here depends on t. With
-    `grid=(rows, cols)` tokens are an image, row by row, and transforms have two axes. It all runs
-    in float32. Complex arrays are real ones with a last axis (real, imaginary).
+    that `threshold` means the same at every length: nothing here depends on t. With `grid=(rows, cols)`
+    tokens are an image, row by row, and transforms have two axes. It all runs in float32. Complex arrays are
+    real ones with a last axis (real, imaginary).
 
         >>> x = jnp.arange(8.0).reshape(1, 4, 2)
         >>> kernels, biases = (jnp.zeros((1, 2, 2, 2)),) * 2, (jnp.zeros((1, 2, 2)),) * 2
@@ -81,10 +89,13 @@ def spectral_mlp(
         True
 
     Args:
-      kernels: W_1 and W_2.
-      biases: b_1 and b_2.
-      modes: share of the frequencies that are computed, in (0, 1]: on each axis the bins
-        |f| < ceil(modes (n // 2 + 1)) for n tokens; all other bins of z' are zero.
+      x: the tokens, (*b, t, d).
+      kernels: W_1 (n, p, h, 2) and W_2 (n, h, p, 2).
+      biases: b_1 (n, h, 2) and b_2 (n, p, 2).
+      threshold: amount by which `softshrink` moves numbers towards zero. Default 0.01.
+      modes: share of the frequencies that are computed, in (0, 1]: on each axis the bins |f| < ceil(modes (n
+        // 2 + 1)) for n tokens. All other bins of the result's spectrum are zero. Default 1.0.
+      grid: (rows, cols) of an image whose tokens are read row by row. Default None, a sequence.
     Masking: none; every output depends on every token, padding included.
     Raises: ValueError for weights, grid, threshold or modes that do not fit.
     Source: Guibas et al., Adaptive Fourier Neural Operators, arXiv 2111.13587. Its code computes how many
@@ -108,7 +119,12 @@ def spectral_mlp(
 
 
 def check(threshold: float, modes: float) -> None:
-    """Refuses a negative threshold and a share of modes outside (0, 1]."""
+    """Checks the threshold and the share of modes.
+
+    Args:
+      threshold: must not be negative.
+      modes: must be in (0, 1].
+    """
     if threshold < 0:
         raise ValueError(f"threshold={threshold} must not be negative")
     if not 0 < modes <= 1:

@@ -1,24 +1,24 @@
-"""Converts the arguments of ops to the arrays that they compute with, or refuses them by name.
+"""Converts the arguments of ops to the arrays that they compute with, or rejects them by name.
 
-`takes_arrays` marks every public op and every layer. It reads the annotations of their arguments:
+`takes_arrays` decorates every public op and every layer. It reads the annotations of their arguments:
 
-    Float    floating point stays; integers and booleans become float32; complex numbers are refused
+    Float    floating point stays; integers and booleans become float32; complex numbers are rejected
     Complex  stays; real numbers become complex
     Inexact  stays, real or complex; integers and booleans become float32
     Num      every number stays as it is
-    Int      integers stay; booleans and floating point, which may have fractions or be NaN, are refused
-    UInt8    bytes stay; other integers are converted where they are known to lie in 0 .. 255
-    Bool     booleans stay; the integers 0 and 1 are False and True; floating point is refused
-    Key      keys stay; those of `jax.random.PRNGKey` become such
+    Int      integers stay; booleans and floating point, which may have fractions or be NaN, are rejected
+    UInt8    bytes stay; other integers are converted if their values are known to be in 0 .. 255
+    Bool     booleans stay; the integers 0 and 1 become False and True; floating point is rejected
+    Key      keys stay; those of `jax.random.PRNGKey` are converted
     tuple[int, ...]   any sequence of integers
-    int, float, bool  a number of this type, of Python, NumPy or an array without axes
+    int, float, bool  a number of this type, from Python, NumPy or an array without axes
 
-Numbers, lists and arrays of NumPy become arrays of JAX; an annotation of `np.ndarray`, as
-`Num[np.ndarray, "t a"]`, asks for NumPy and for values that are known when a program is traced.
-Other annotations of arrays are refused where the function is defined. Dtypes and axes are known when a
-program is traced, so that a compiled one contains nothing of this. Values are read only outside of a program.
+Numbers, lists and NumPy arrays become JAX arrays. An annotation with `np.ndarray`, such as
+`Num[np.ndarray, "t a"]`, requires values that are known when a program is traced, and returns a NumPy array.
+Other annotations of arrays raise an error where the function is defined. Dtypes and axes are known at
+tracing, so a compiled program contains none of these checks. Values are read only outside of a program.
 
-An op that computes "in float32" does so for all dtypes but float64, which it computes in float64 (`wide`).
+An op that computes "in float32" does so for all dtypes except float64, which it computes in float64 (`wide`).
 For an axis of size 0 an op returns a result of the right shape, empty or 0.
 """
 
@@ -50,6 +50,8 @@ def takes_arrays(function: Callable[_P, _R]) -> Callable[_P, _R]:
         >>> double([1, 2])
         Array([2., 4.], dtype=float32)
 
+    Args:
+      function: the function to decorate.
     Raises: ValueError for numbers of another kind and for another count of axes, TypeError for other values;
       both name the argument, its value and the cure. TypeError at once for an annotation of arrays that is
       not listed in the module, and for one that is a string.
@@ -313,10 +315,13 @@ SCALARS: dict[type, Convert] = {int: _integer, float: _float, bool: _flag}
 
 
 def known(x: Any) -> bool:
-    """Returns whether this process can read the values of an array, which a traced one does not have.
+    """Returns whether this process can read the values of an array. It cannot read traced ones.
 
-    >>> known(jnp.ones(2))
-    True
+        >>> known(jnp.ones(2))
+        True
+
+    Args:
+      x: an array, or any other value.
     """
     if isinstance(x, jax.Array):
         return not isinstance(x, Tracer) and x.is_fully_addressable

@@ -32,9 +32,9 @@ def attention(
 
         y[i, a] = sum_j softmax_j(q[i, a] . k[j, a] / sqrt(k)) v[j, a]
 
-    Scores and softmax are computed in float32; the result has the input's dtype.
-    Without source tokens (s = 0) it is 0, the sum over none. On CPUs "xla" works in blocks
-    (`fourier_attn.ops.blockwise_attention`): memory grows with t + s, and there is reverse mode only, once.
+    Scores and softmax are computed in float32; the result has the input's dtype. Without source tokens (s =
+    0) it is 0, the sum over none. On CPUs "xla" works in blocks (`fourier_attn.ops.blockwise_attention`):
+    memory grows with t + s, and there is reverse mode only, once.
 
         >>> query, key = jnp.zeros((1, 3, 1, 2)), jnp.zeros((1, 2, 1, 2))
         >>> value = jnp.array([[0.0, 2.0], [1.0, 4.0]]).reshape(1, 2, 1, 2)
@@ -42,19 +42,22 @@ def attention(
         Array([[0.5, 3. ]], dtype=float32)
 
     Args:
+      query: projected tokens (b, t, h, k).
+      key: projected source tokens (b, s, h, k).
+      value: values of the source tokens (b, s, h, k).
+      mask: True for the source tokens that may be attended to, (b, s). Default None, all of them.
+      causal: lets token i attend to tokens j <= i only; t and s must be equal. Default False.
+      implementation: "xla" on any backend; "cudnn" is the fused kernel for NVIDIA GPUs (bfloat16 or float16),
+        which gets the mask as lengths. It has not yet been run on a GPU. Default "xla".
+      dropout: rate of the softmax weights that are zeroed; the others are divided by 1 - rate. Default 0.0.
+      dropout_key: key of the dropped weights. CPUs draw other numbers from it than other platforms. Default
+        None: no weight is dropped.
       query, key, value: projected tokens, heads on the third axis.
-      mask: True for the source tokens that may be attended to.
-      causal: token i attends to j <= i only; t and s must be equal.
-      implementation: "xla" on any backend; "cudnn" is the fused kernel for NVIDIA GPUs (bfloat16
-        or float16), which is given the mask as lengths. Not yet run on a GPU.
-      dropout: rate at which softmax weights are zeroed, and the others divided by 1 - rate.
-      dropout_key: what they are drawn from; without it none is dropped. CPUs draw other numbers from
-        it than other platforms do.
     Masking: a masked source token gets no weight; where all are masked, the plain average is returned, which
       if causal is that of the tokens up to i. "cudnn" counts the mask, so that there all padding must follow
       the real tokens.
-    Raises: ValueError for an unknown implementation, a rate outside [0, 1), cuDNN where it cannot run or
-      with dropout.
+    Raises: ValueError for an unknown implementation, a rate outside [0, 1), cuDNN where it cannot run or with
+      dropout.
     Source: Vaswani et al., Attention Is All You Need, arXiv 1706.03762.
     """
     check_choice("implementation", implementation, IMPLEMENTATIONS)
@@ -82,7 +85,7 @@ def softmax_weights(
     mask: Bool[Array, "b s"] | None = None,
     causal: bool = False,
 ) -> Float[Array, "b h t s"]:
-    """The weights with which `attention` averages, written out, in float32.
+    """Returns the weights with which `attention` averages, in float32.
 
         A[a, i, j] = softmax_j(q[i, a] . k[j, a] / sqrt(k))
 
@@ -90,6 +93,11 @@ def softmax_weights(
         >>> softmax_weights(query, key)[0, 0, 0]
         Array([0.25, 0.25, 0.25, 0.25], dtype=float32)
 
+    Args:
+      query: projected tokens (b, t, h, k).
+      key: projected source tokens (b, s, h, k).
+      mask: True for the source tokens that may be attended to, (b, s). Default None, all of them.
+      causal: lets token i attend to tokens j <= i only. Default False.
     Masking: a masked source token gets weight 0; where all are masked, all get the same weight. With `causal`
       source tokens j > i get weight 0 in any case.
     Source: Vaswani et al., arXiv 1706.03762.
@@ -230,20 +238,26 @@ def fused_attention(
         y = sum_a softmax((x Q_a) (z K_a)^T / sqrt(k)) (z V_a) O_a
           = sum_a softmax(x M_a z^T) z N_a,     M_a = Q_a K_a^T / sqrt(k),   N_a = V_a O_a
 
-    Products of matrices may be taken in any order: keys and values are the source z itself, the same for
-    all heads, and two products of weights, which are small, take the place of two products with all of z.
-    Also, M_a and N_a are all that attention has of its weights. It holds where nothing comes between
-    projection and product: no bias of queries, no rotation. Where a head is narrower than the tokens, scores
-    cost more: `fewest_products` counts. Differentiation: as `shared_attention`.
+    Products of matrices may be taken in any order: keys and values are the source z itself, the same for all
+    heads, and two products of weights, which are small, take the place of two products with all of z. Also,
+    M_a and N_a are all that attention has of its weights. It holds where nothing comes between projection and
+    product: no bias of queries, no rotation. Where a head is narrower than the tokens, scores cost more:
+    `fewest_products` counts. Differentiation: as `shared_attention`.
 
         >>> x, one = jnp.ones((1, 3, 4)), jnp.ones((4, 2, 4)) / 4  # two heads
         >>> fused_attention(x, x, one, one, one, jnp.ones((2, 4, 4)) / 4)[0, 0]  # means of ones, summed
         Array([2., 2., 2., 2.], dtype=float32)
 
     Args:
-      x: the tokens that ask; source: those that are asked, for self-attention x.
+      x: the tokens, (b, t, d).
+      source: the source tokens, (b, s, e).
+      query: W_q (d, h, k).
+      key: W_k (e, h, k).
+      value: W_v (e, h, k).
+      out: W_o (h, k, c).
+      mask: True for the source tokens that may be attended to, (b, s). Default None, all of them.
+      causal: lets token i attend to tokens j <= i only. Default False.
       query, key, value, out: the projections of each head.
-      causal: token i attends to j <= i only; t and s must be equal.
     Masking: a masked source token gets no weight; where all are masked, the plain average is returned.
     Source: derived here; for circular attention see `fourier_attn.ops.circular`.
     """
@@ -267,10 +281,18 @@ def average_source(
 ) -> Float[Array, "b t h e"]:
     """The source's tokens averaged by each head: softmax(x M_a z^T) z, see `fused_attention`.
 
-    >>> source = jnp.array([[[0.0, 2.0], [1.0, 4.0]]])
-    >>> zero = jnp.zeros((2, 1, 2))  # one head, to which all tokens are alike
-    >>> average_source(source, source, zero, zero)[0, 0]
-    Array([[0.5, 3. ]], dtype=float32)
+        >>> source = jnp.array([[[0.0, 2.0], [1.0, 4.0]]])
+        >>> zero = jnp.zeros((2, 1, 2))  # one head, to which all tokens are alike
+        >>> average_source(source, source, zero, zero)[0, 0]
+        Array([[0.5, 3. ]], dtype=float32)
+
+    Args:
+      x: the tokens, (b, t, d).
+      source: the source tokens, (b, s, e).
+      query: W_q of each head.
+      key: W_k of each head.
+      mask: True for the source tokens that may be attended to, (b, s). Default None, all of them.
+      causal: lets token i attend to tokens j <= i only.
     """
     (b, t, d), (e, h, k) = x.shape, key.shape
     if query.shape != (d, h, k) or source.shape[::2] != (b, e):
@@ -288,10 +310,17 @@ def average_source(
 def fewest_products(b: int, t: int, s: int, d: int, e: int, h: int, k: int) -> str:
     """Returns the form that needs fewer products, "fused" or "literal"; empty inputs use "literal".
 
-    Args: b examples of t tokens of width d, which ask s tokens of width e, by h heads of width k.
-
         >>> fewest_products(32, 256, 256, 128, 128, 8, 128), fewest_products(32, 256, 256, 128, 128, 8, 16)
         ('fused', 'literal')
+
+    Args:
+      b: examples.
+      t: tokens.
+      s: source tokens.
+      d: width of the tokens.
+      e: width of the source tokens.
+      h: heads.
+      k: width of a head.
     """
     literal = b * h * k * (2 * t * d + 2 * s * e + 2 * t * s)
     fused = 2 * d * e * h * k + b * h * e * (2 * t * d + 2 * t * s)
@@ -311,8 +340,8 @@ def shared_attention(
         y[i] = sum_j softmax_j(q[i] . z[j]) z[j]
 
     Scores are not scaled. Scores and softmax are float32. The backward pass computes the weights again
-    instead of keeping them, so that what is saved grows with n + s and not with n s; on CPUs both passes
-    work in blocks where there are more than 2^21 scores; below, whole arrays were the faster ones.
+    instead of keeping them, so that what is saved grows with n + s and not with n s; on CPUs both passes work
+    in blocks where there are more than 2^21 scores; below, whole arrays were the faster ones.
 
         >>> tokens = jnp.array([[[1.0, 0.0], [0.0, 1.0]]])
         >>> shared_attention(100 * tokens, tokens, jnp.ones((1, 2), bool))[0]  # each finds itself
@@ -320,6 +349,9 @@ def shared_attention(
                [0., 1.]], dtype=float32)
 
     Args:
+      query: queries (b, n, d), some for each token.
+      shared: tokens (b, s, d), which are keys and values.
+      mask: True for the tokens that may be attended to, (b, s).
       causal: queries of n / s heads for each token, one token after the other, see tokens up to their own.
     Masking: a masked source token gets no weight; where all are masked, the plain average is returned.
     Source: Shazeer, Fast Transformer Decoding (one head of keys and values), arXiv 1911.02150; Dao et al.,

@@ -65,7 +65,7 @@ def attend(
     dropout_keys: Key[Array, "*b h"] | None = None,
     scores: int = SCORES,
 ) -> Float[Array, "*b t h v"]:
-    """y[i] = sum_j softmax_j(q[i] . k[j]) v[j] for each head; the result has the query's dtype.
+    """Averages values with softmax weights for each head, y[i] = sum_j softmax_j(q[i] . k[j]) v[j].
 
     It is computed in float32, or in float64 where one of them has it.
 
@@ -76,12 +76,17 @@ def attend(
         (2, 6, 1, 4)
 
     Args:
+      query: queries (*b, t, h, k).
+      key: keys (*b, s, h, k).
+      value: values (*b, s, h, v).
+      mask: True for the source tokens that may be attended to, (*b, s). Default None, all of them.
       causal: query i sees source tokens j <= i. Where t is a multiple of s, each source token has t / s
         queries, one after the other (of heads that share keys, for example): j <= i // (t / s).
-      dropout_keys: one for each head; without them none is dropped.
-      scores: of a block, about. Draws depend on it.
-    Masking: a masked source token gets no weight; where all are masked, the plain average is returned,
-      of those that a query sees.
+      dropout: rate of the weights that are dropped. Default 0.0.
+      dropout_keys: keys (*b, h), one for each head. Default None: no weight is dropped.
+      scores: approximate number of scores in a block. Draws depend on it. Default `SCORES`.
+    Masking: a masked source token gets no weight; where all are masked, the plain average is returned, of
+      those that a query sees.
     Raises: ValueError for causal where s does not divide t.
     """
     t, s = query.shape[-3], key.shape[-3]
@@ -138,7 +143,7 @@ def _attend(
 def _attention(
     masked: bool, diagonal: Diagonal | None, draws: Draws | None, scores: int
 ) -> Callable[..., Array]:
-    """The differentiable function of query, key, value, and of mask and keys' data where there are such."""
+    """Returns the differentiable function of query, key and value, and of a mask and keys if any."""
     axes = (3, 3, 3, *(1,) * masked, *(2,) * (draws is not None))
 
     def problem(arrays: tuple[Array, ...]) -> Problem:
@@ -172,7 +177,7 @@ def _attention(
 
 
 def _flat(arrays: tuple[Array, ...], axes: tuple[int, ...]) -> list[Array]:
-    """With one axis in the place of all but the trailing ones."""
+    """Merges all axes except the trailing ones."""
     return [x.reshape(-1, *x.shape[x.ndim - n :]) for x, n in zip(arrays, axes, strict=True)]
 
 
@@ -186,7 +191,15 @@ class Sizes(NamedTuple):
 
 
 def sizes(b: int, t: int, s: int, h: int, scores: int) -> Sizes:
-    """Blocks of about so many scores: a part of a head, or several of them, in several examples."""
+    """Returns blocks of about a given number of scores: a part of a head, or several heads.
+
+    Args:
+      b: examples.
+      t: queries.
+      s: source tokens.
+      h: heads.
+      scores: scores of a block.
+    """
 
     def divisor(n: int, most: int) -> int:
         return next((m for m in range(min(n, most), 0, -1) if n % m == 0), 1)
@@ -198,7 +211,7 @@ def sizes(b: int, t: int, s: int, h: int, scores: int) -> Sizes:
 
 
 class Problem(NamedTuple):
-    """Query (b, t, h, k), key (b, s, h, k), value (b, s, h, v), mask (b, s), keys' data (b, h, ..)."""
+    """Holds query (b, t, h, k), key (b, s, h, k), value (b, s, h, v), mask (b, s) and keys (b, h, ..)."""
 
     query: Array
     key: Array
@@ -228,24 +241,50 @@ class Group(NamedTuple):
     dtype: jnp.dtype
 
     def rows(self, x: Array, begin: Array | int, count: int) -> Array:
-        """From (b, t, h, k): (heads, count, k), in the dtype of the computation."""
+        """Cuts rows (heads, count, k) out of x (b, t, h, k), in the dtype of the computation.
+
+        Args:
+          x: the array.
+          begin: first row.
+          count: number of rows.
+        """
         cut = jax.lax.dynamic_slice(
             x, (self.example, begin, self.head, 0), (self.sizes.examples, count, self.sizes.heads, x.shape[3])
         )
         return cut.swapaxes(1, 2).reshape(-1, count, x.shape[3]).astype(self.dtype)
 
     def put_rows(self, x: Array, part: Array, begin: Array | int) -> Array:
+        """Writes rows into an array (b, t, h, k) and returns it.
+
+        Args:
+          x: the array.
+          part: the rows, (heads, count, k).
+          begin: first row.
+        """
         part = part.reshape(self.sizes.examples, self.sizes.heads, *part.shape[1:]).swapaxes(1, 2)
         return jax.lax.dynamic_update_slice(x, part.astype(x.dtype), (self.example, begin, self.head, 0))
 
     def sums(self, x: Array, begin: Array | int, count: int) -> Array:
-        """From (b, h, t): (heads, count)."""
+        """Cuts (heads, count) out of x (b, h, t).
+
+        Args:
+          x: the array.
+          begin: first row.
+          count: number of rows.
+        """
         cut = jax.lax.dynamic_slice(
             x, (self.example, self.head, begin), (self.sizes.examples, self.sizes.heads, count)
         )
         return cut.reshape(-1, count)
 
     def put_sums(self, x: Array, part: Array, begin: Array | int) -> Array:
+        """Writes numbers of rows into an array (b, h, t) and returns it.
+
+        Args:
+          x: the array.
+          part: the numbers, (heads, count).
+          begin: first row.
+        """
         part = part.reshape(self.sizes.examples, self.sizes.heads, -1)
         return jax.lax.dynamic_update_slice(x, part, (self.example, self.head, begin))
 
@@ -285,7 +324,7 @@ def _group(problem: Problem, number: Array) -> Group:
 
 
 def _filled(x: Array, sizes: Sizes, axis: int) -> Array:
-    """With as many rows as all blocks have."""
+    """Pads an axis to the rows of all blocks."""
     pads = [(0, 0)] * x.ndim
     pads[axis] = (0, sizes.rows * sizes.blocks - x.shape[axis])
     return jnp.pad(x, pads)
@@ -305,7 +344,7 @@ def _where(kept: Array | None, x: Array) -> Array:
 
 
 def _forward(problem: Problem) -> tuple[Array, Array, Array]:
-    """The averages (b, t, h, v), and maximum and sum of each row of weights, (b, h, t)."""
+    """Returns the averages (b, t, h, v), and maximum and sum of each row of weights, (b, h, t)."""
     size, share = problem.sizes, 1.0 if problem.draws is None else 1 - problem.draws.rate
     b, t, h, _ = problem.query.shape
     s, v = problem.value.shape[1], problem.value.shape[-1]
@@ -340,7 +379,7 @@ def _forward(problem: Problem) -> tuple[Array, Array, Array]:
 
 
 def _backward(problem: Problem, g: Array, y: Array, m: Array, total: Array) -> tuple[Array, Array, Array]:
-    """The cotangents of query, key and value."""
+    """Returns the cotangents of query, key and value."""
     size, share = problem.sizes, 1.0 if problem.draws is None else 1 - problem.draws.rate
     b, t, h, _ = problem.query.shape
     s = problem.key.shape[1]

@@ -1,4 +1,4 @@
-"""Fourier mixing of examples of unlike lengths in one array, by chirps (Bluestein): O(t log t)."""
+"""Mixes examples of different lengths in one array by chirps (Bluestein), in O(t log t)."""
 
 import math
 
@@ -17,23 +17,32 @@ _fft, _ifft = batchwise(lambda c: jnp.fft.fft(c), 1), batchwise(lambda c: jnp.ff
 
 @takes_arrays
 def positions(lengths: Int[Array, "*b"], t: int) -> Int[Array, "*b t"]:
-    """0 .. t - 1 for each example.
+    """Returns the positions 0 .. t - 1 of each example.
 
-    >>> positions(jnp.array([2, 3]), 3)[0]
-    Array([0, 1, 2], dtype=int32)
+        >>> positions(jnp.array([2, 3]), 3)[0]
+        Array([0, 1, 2], dtype=int32)
+
+    Args:
+      lengths: an array (*b), of which only the shape counts.
+      t: number of positions.
     """
     return jnp.broadcast_to(jnp.arange(t, dtype=jnp.int32), (*lengths.shape, t))
 
 
 @takes_arrays
 def roots(n: Int[Array, "*b"], size: int, dtype: jnp.dtype = FLOAT32) -> Complex[Array, "*b size"]:
-    """exp(-2 pi sqrt(-1) k / n) for k < size, by adding the angles of k = 64 row + column.
+    """Computes exp(-2 pi sqrt(-1) k / n) for k < size, by adding the angles of k = 64 row + column.
 
     Right for k < n. As a product of matrices it is also computed once: sines and cosines would be computed
     again in every loop that XLA fuses them into.
 
         >>> roots(jnp.array(4), 4).imag.round().astype(int)
         Array([ 0, -1,  0,  1], dtype=int32)
+
+    Args:
+      n: number of roots of each example, (*b).
+      size: number of entries.
+      dtype: dtype of real and imaginary parts. Default float32.
     """
 
     def turn(k: Array) -> tuple[Array, Array]:
@@ -50,7 +59,7 @@ def roots(n: Int[Array, "*b"], size: int, dtype: jnp.dtype = FLOAT32) -> Complex
 
 
 def _chirp(n: Int[Array, "*b"], t: int, dtype: jnp.dtype) -> Complex[Array, "*b t"]:
-    """exp(-pi sqrt(-1) m^2 / n) for m < t, from m^2 mod 2 n.
+    """Computes exp(-pi sqrt(-1) m^2 / n) for m < t, from m^2 mod 2 n.
 
     Upper bits of one factor first, since m^2 need not fit 32 bits.
     """
@@ -60,14 +69,14 @@ def _chirp(n: Int[Array, "*b"], t: int, dtype: jnp.dtype) -> Complex[Array, "*b 
 
 
 def _mirror(x: Array, n: Int[Array, "*b"]) -> Array:
-    """x[-m mod n] along the last axis but one; anything for m >= n."""
+    """Returns x[-m mod n] along the last axis but one, and any numbers for m >= n."""
     m = positions(n, x.shape[-2])
     m = jnp.where(m == 0, 0, n[..., None] - m)
     return jnp.take_along_axis(x, m[..., None], -2, mode="clip")
 
 
 def _transform(c: Complex[Array, "*b h t"], w: Complex[Array, "*b t"]) -> Complex[Array, "*b h t"]:
-    """sum_m c[m] conj(w)[i - m]: a convolution with the chirp, whose spectrum is shared by all columns."""
+    """Computes sum_m c[m] conj(w)[i - m], a convolution with the chirp, whose spectrum all columns share."""
     t = c.shape[-1]
     size = fast_size(2 * t - 1)
     gap = jnp.zeros((*w.shape[:-1], size - 2 * t + 1), w.dtype)
@@ -84,16 +93,17 @@ def chirp_mix(x: Float[Array, "*b t d"], lengths: Int[Array, "*b"]) -> Float[Arr
         c[i, k] = w[i] sum_{m < n} (e[m, k] w[m]) conj(w[i - m]),     w[m] = exp(-pi sqrt(-1) m^2 / n)
         y[i, j] = 1/2 sum_{k < d} c[i, k] exp(-2 pi sqrt(-1) j k / d)
 
-    Since e is real and even, c[i, -k] = conj(c[i, k]): half of the columns are enough, two real columns
-    share one complex transform (they are separated by their mirror images), and the transform of the features
-    goes from half a spectrum to real numbers, with nothing to be mirrored after it.
+    Since e is real and even, c[i, -k] = conj(c[i, k]): half of the columns are enough, two real columns share
+    one complex transform (they are separated by their mirror images), and the transform of the features goes
+    from half a spectrum to real numbers, with nothing to be mirrored after it.
 
         >>> x = jnp.ones((1, 4, 2))
         >>> chirp_mix(x, jnp.array([3]))[0, :, 0].round().astype(int)  # 3 tokens, 2 features
         Array([6, 0, 0, 0], dtype=int32)
 
     Args:
-      lengths: from 0 to t.
+      x: the tokens, (*b, t, d).
+      lengths: number of tokens of each example, (*b), from 0 to t.
     """
     t, d = x.shape[-2:]
     if 0 in x.shape:

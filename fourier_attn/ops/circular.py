@@ -35,10 +35,16 @@ ATTENTION_METHODS = ("auto", "literal", "fused")
 def signal_axes(
     x: tuple[int, ...], kernel: tuple[int, ...], shape: tuple[int, ...] | None, boundary: str
 ) -> tuple[int, ...]:
-    """The axes that vectors of shape x have as signals, (d,) or (d1, d2), after checking everything.
+    """Returns the axes of vectors as signals, (d,) or (d1, d2), after checking all arguments.
 
-    >>> signal_axes((5, 8), (3, 2, 2), (4, 2), "circular")
-    (4, 2)
+        >>> signal_axes((5, 8), (3, 2, 2), (4, 2), "circular")
+        (4, 2)
+
+    Args:
+      x: shape of the vectors.
+      kernel: shape of the kernels.
+      shape: (d1, d2), or None for a signal.
+      boundary: "circular", "zero" or "valid".
     """
     d = x[-1]
     if len(kernel) not in (2, 3):
@@ -77,7 +83,7 @@ def _pad(x: Array, ends: Ends, mode: str = "constant") -> Array:
 
 
 def _fit(kernel: Array, sizes: tuple[int, ...], ends: Ends, boundary: str) -> Array:
-    """The kernel as wide as the signal."""
+    """Pads kernels to the width of the signal."""
     full = _pad(kernel, [(0, n - r) for n, r in zip(sizes, kernel.shape[1:], strict=True)])
     if boundary != "circular" or not any(before for before, _ in ends):
         return full
@@ -85,7 +91,7 @@ def _fit(kernel: Array, sizes: tuple[int, ...], ends: Ends, boundary: str) -> Ar
 
 
 def _fft(signal: Array, kernel: Array, ends: Ends, boundary: str) -> Array:
-    """One transform of the signal, shared by all kernels; places that wrap are cut off again."""
+    """Computes one transform of the signal for all kernels, and cuts off the places that wrap."""
     if boundary == "zero":
         signal = _pad(signal, ends)
     sizes = places = signal.shape[1:]
@@ -98,7 +104,7 @@ def _fft(signal: Array, kernel: Array, ends: Ends, boundary: str) -> Array:
 
 
 def _direct(signal: Array, kernel: Array, ends: Ends, boundary: str) -> Array:
-    """XLA's convolution, which is a cross-correlation, of the padded signal."""
+    """Correlates with XLA's convolution of the padded signal."""
     if boundary == "circular":
         signal = _pad(signal, ends, "wrap")
     elif boundary == "zero":
@@ -107,7 +113,7 @@ def _direct(signal: Array, kernel: Array, ends: Ends, boundary: str) -> Array:
 
 
 def _windows(kernel: Array, axis: int) -> Array:
-    """Axis n becomes axes (p, n) with entries w[(n - p) mod size]: tiled and reshaped, without a scatter."""
+    """Turns axis n into axes (p, n) with entries w[(n - p) mod size], by tiling and reshaping."""
     n = kernel.shape[axis]
     tiled = jnp.concatenate([kernel] * (2 * n), axis)
     rows = jax.lax.slice_in_dim(tiled, 0, n * (2 * n - 1), axis=axis)
@@ -116,7 +122,7 @@ def _windows(kernel: Array, axis: int) -> Array:
 
 
 def _matrix(kernel: Array, axes: tuple[int, ...], ends: Ends, boundary: str) -> Array:
-    """The matrices (h, p, d) of the kernels; circulant, or Toeplitz, on each axis."""
+    """Returns the matrices (h, p, d) of the kernels, circulant or Toeplitz on each axis."""
     padded = axes
     if boundary == "zero":
         padded = tuple(n + before + after for n, (before, after) in zip(axes, ends, strict=True))
@@ -133,14 +139,14 @@ def _matrix(kernel: Array, axes: tuple[int, ...], ends: Ends, boundary: str) -> 
 
 
 def _matmul(signal: Array, kernel: Array, ends: Ends, boundary: str) -> Array:
-    """A product with all kernels' matrices at once."""
+    """Multiplies by all kernels' matrices at once."""
     matrix = _matrix(kernel, signal.shape[1:], ends, boundary)
     y = signal.reshape(-1, matrix.shape[-1]) @ matrix.reshape(-1, matrix.shape[-1]).T
     return y.reshape(len(signal), *matrix.shape[:2])
 
 
 def _best_method(platform: str, d: int, boundary: str) -> str:
-    """A product with a matrix is the faster one up to some width."""
+    """Returns the faster method: a product with a matrix up to some width."""
     most = 512 if platform != "cpu" else 64 if boundary == "circular" else 256
     return "matmul" if d <= most else "fft"
 
@@ -168,23 +174,25 @@ def circular_correlate(
         y[.., a, p] = sum_{j < r} w[a, j] x[.., p + j - r // 2]           "zero": x is zero outside
         y[.., a, p] = sum_{j < r} w[a, j] x[.., p + j],  p <= d - r       "valid"
 
-    Cross-correlation, as the articles' "convolution" is: tap 0 is at p and the window runs forward;
-    for "zero" tap r // 2 is at p. With `shape=(d1, d2)` the vector is an image, row by row, and all
-    of the above holds on both axes. Any d and any r from 1 to d.
+    Cross-correlation, as the articles' "convolution" is: tap 0 is at p and the window runs forward; for
+    "zero" tap r // 2 is at p. With `shape=(d1, d2)` the vector is an image, row by row, and all of the above
+    holds on both axes. Any d and any r from 1 to d.
 
         >>> x, kernel = jnp.array([1.0, 2.0, 3.0, 4.0]), jnp.array([[0.0, 1.0]])  # one kernel of two taps
         >>> circular_correlate(x, kernel)  # the next number; after the last comes the first
         Array([[2., 3., 4., 1.]], dtype=float32)
 
     Args:
-      x: vectors, for example tokens (b, t, d).
-      kernel: (h, r), or (h, r1, r2) with `shape`.
-      convolution: p - j instead of p + j; the centre tap of "zero" stays at p, and "valid" keeps the
-        places where the whole window lies inside.
-      method: "fft" transforms x once for all kernels, in float32; "matmul" is a product with the
-        (circulant) matrix; "direct" is XLA's convolution. "auto" is "matmul" up to d = 64, or 256 for the
-        other boundaries, and "fft" above: so forward + backward cross in `python -m benchmarks.mixers` on
-        CPU (forward alone, "matmul" wins up to d = 128); on other backends 512 (not yet run).
+      x: vectors (*b, d), for example tokens (b, t, d).
+      kernel: kernels (h, r), or (h, r1, r2) with `shape`.
+      shape: (d1, d2) makes each vector an image, read row by row. Default None, a signal.
+      boundary: "circular", "zero" or "valid", as above. Default "circular".
+      convolution: p - j instead of p + j; the centre tap of "zero" stays at p, and "valid" keeps the places
+        where the whole window lies inside.
+      method: "fft" transforms x once for all kernels, in float32; "matmul" is a product with the (circulant)
+        matrix; "direct" is XLA's convolution. "auto" is "matmul" up to d = 64, or 256 for the other
+        boundaries, and "fft" above: so forward + backward cross in `python -m benchmarks.mixers` on CPU
+        (forward alone, "matmul" wins up to d = 128); on other backends 512 (not yet run).
     Masking: none needed; vectors do not mix.
     Raises: ValueError for kernels that do not fit, and for an unknown boundary or method.
     Source: Optalysys' articles on transformers by convolution (1-D and 2-D listings).
@@ -222,8 +230,8 @@ def circular_attention(
         q, k, v = query * x, key * x, value * x           `circular_correlate`, each (t, h, p)
         y[i] = sum_a sum_j softmax_j(q[i, a] . k[j, a] / sqrt(p)) v[j, a]
 
-    Every head is as wide as the token. See the module for the identity of `method="fused"`, and for
-    what it says of query and key kernels.
+    Every head is as wide as the token. See the module for the identity of `method="fused"`, and for what it
+    says of query and key kernels.
 
         >>> x, kernel = jnp.ones((2, 5, 8)), jnp.ones((3, 8)) / 8  # three heads
         >>> y = circular_attention(x, kernel, kernel, kernel)
@@ -231,16 +239,16 @@ def circular_attention(
         ((2, 5, 8), 3.0)
 
     Args:
-      x: the tokens.
+      x: the tokens, (*b, t, d).
       query, key, value: kernels (h, r), or (h, r1, r2) with `shape=(d1, d2)`.
       shape, boundary: see `circular_correlate`.
       mask: (*b, t), True for the tokens that may be attended to.
       causal: token i attends to j <= i only. The correlations run along the features of each token, for every
         boundary, so that they need no causal form: tokens meet in the softmax alone.
       combine_heads: "sum" over heads, (*b, t, p); "none" keeps them, (*b, t, h, p).
-      method: "literal" computes the lines above; "fused" uses the identity, with matrices where the
-        boundary is not circular. "auto" is "fused" up to d = 512, or 256 where it needs matrices: there it
-        was the faster one in `python -m benchmarks.mixers`.
+      method: "literal" computes the lines above; "fused" uses the identity, with matrices where the boundary
+        is not circular. "auto" is "fused" up to d = 512, or 256 where it needs matrices: there it was the
+        faster one in `python -m benchmarks.mixers`.
     Masking: a masked token gets no weight.
     Raises: ValueError for kernels or a mask that do not fit, and for an unknown option.
     Source: Optalysys' articles; the identity is derived here, and the methods are tested to be equal.

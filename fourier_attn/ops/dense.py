@@ -1,4 +1,4 @@
-"""The product of dense layers, always as one product of two matrices."""
+"""Computes the product of dense layers as one product of two matrices."""
 
 import math
 from typing import Any
@@ -15,15 +15,20 @@ Dimensions = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...
 def matrix_dot_general(
     lhs: Float[Array, "..."], rhs: Float[Array, "..."], dimension_numbers: Dimensions, **options: Any
 ) -> Float[Array, "..."]:
-    """`jax.lax.dot_general` for trailing axes of `lhs` and leading axes of `rhs`, as one matrix product.
+    """Computes `jax.lax.dot_general` of trailing and leading axes as one matrix product.
 
         y[i.., j..] = sum_{n..} lhs[i.., n..] rhs[n.., j..]
 
-    Axes are merged before and split after the product, which is exact. It is for the `dot_general`
-    field of Flax's dense layers: the weight gradient of tokens (b, t, d) contracts two axes, which XLA
-    on CPU does by transposing a copy of the gradient; one merged axis needs no copy
-    (`python -m benchmarks.dense`).
+    Axes are merged before and split after the product, which is exact. It is for the `dot_general` field of
+    Flax's dense layers: the weight gradient of tokens (b, t, d) contracts two axes, which XLA on CPU does by
+    transposing a copy of the gradient; one merged axis needs no copy (`python -m benchmarks.dense`).
 
+    Args:
+      lhs: the tokens, for example (b, t, d).
+      rhs: the weights, for example (d, h, k).
+      dimension_numbers: as `jax.lax.dot_general` takes them: trailing axes of `lhs` with leading axes of
+        `rhs`.
+      options: other arguments of `jax.lax.dot_general`.
     Raises: ValueError for other axes.
     """
     (left, right), batch = dimension_numbers

@@ -1,4 +1,4 @@
-"""Fourier mixing: the real part of a two-dimensional discrete Fourier transform."""
+"""Mixes tokens and features by the real part of a two-dimensional discrete Fourier transform."""
 
 from functools import lru_cache, partial
 
@@ -18,7 +18,7 @@ METHODS = ("auto", "fft", "rfft", "matmul", "monarch")
 
 
 def _rfft(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
-    """Half of the spectrum is enough for real x."""
+    """Transforms real x from half of its spectrum."""
     return mirrored(jnp.fft.rfft2(x).real, x.shape[-1])
 
 
@@ -32,7 +32,15 @@ _MASKED = {"fft": chirp_mix, "rfft": chirp_mix, "matmul": masked_mix}
 
 
 def best_method(platform: str, t: int, *, low: bool, masked: bool, sized: bool = False) -> str:
-    """The table in the docstring of `fourier_mix`; `low` says that the dtype is bfloat16."""
+    """Returns the method of the table in the docstring of `fourier_mix`.
+
+    Args:
+      platform: "cpu", "cuda", "rocm" or "tpu".
+      t: number of tokens.
+      low: whether the dtype is bfloat16.
+      masked: whether there are lengths.
+      sized: whether the lengths are among known sizes. Default False.
+    """
     if platform == "tpu":
         return _best_on_tpu(t, low=low, masked=masked)
     if sized and platform == "cpu":
@@ -82,7 +90,7 @@ def _compute(method: str, x: Array, lengths: Array | None, *, sizes: tuple[int, 
 
 @lru_cache
 def _each(sizes: tuple[int, ...]):
-    """One example after the other, by the plain transform of its length, which is one of `sizes`."""
+    """Returns a function that transforms one example at a time by the plain transform of its length."""
 
     def transform(n: int, x: Array) -> Array:
         return jnp.pad(_rfft(x[:n]), ((0, x.shape[0] - n), (0, 0))) if n else jnp.zeros_like(x)
@@ -120,8 +128,8 @@ def fourier_mix(
 
     Forward sign, no normalisation (white noise comes out sqrt(t d / 2) times larger), any t and d, the
     input's dtype. The map is linear and self-adjoint; its reverse-mode derivative is the same transform and
-    saves no activations. A batch that is sharded over devices stays where it is. Forward mode (`jax.jvp`)
-    of the op itself is refused by JAX, as for every `jax.custom_vjp`. float16 is computed in float32, but the
+    saves no activations. A batch that is sharded over devices stays where it is. Forward mode (`jax.jvp`) of
+    the op itself is refused by JAX, as for every `jax.custom_vjp`. float16 is computed in float32, but the
     result is infinite from 65,520 on, and at frequency zero it is t d times the mean: use bfloat16.
 
         >>> x = jnp.array([[[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]])  # one example, three tokens of two features
@@ -131,19 +139,19 @@ def fourier_mix(
                [1., 1.]], dtype=float32)
 
     Args:
-      x: the tokens.
+      x: the tokens, (*b, t, d).
       lengths: every example is transformed by itself over its first lengths[b] tokens, a number that takes
-        the place of t and may be traced. Outside 0 .. t it is refused, or clipped where it
-        is traced and its value unknown.
+        the place of t and may be traced. Outside 0 .. t it is refused, or clipped where it is traced and its
+        value unknown.
       sizes: what all lengths but 0 are among, rising and up to t, where that is known. On CPUs "auto" then
-        takes the plain transform of one example after the other, which is faster than chirps. Another
-        length is the caller's error: there it is rounded up to the next of them.
+        takes the plain transform of one example after the other, which is faster than chirps. Another length
+        is the caller's error: there it is rounded up to the next of them.
       method: "fft" is the complex transform of the definition; "rfft" computes half of the spectrum and
         mirrors it, y[i, j] = y[-i mod t, -j mod d]. Both run in float32. "matmul" is one product per axis
         with real cosines and sines, "monarch" two with t1 and t2 for t = t1 t2 tokens; both run in bfloat16
-        as such, with sums in float32. With lengths, "fft" and "rfft" are chirps, O(t log t), and
-        "matmul" is products with a table for each example, O(t^2); where all lengths are t, both are the
-        plain transforms. "auto", by backend, dtype and t:
+        as such, with sums in float32. With lengths, "fft" and "rfft" are chirps, O(t log t), and "matmul" is
+        products with a table for each example, O(t^2); where all lengths are t, both are the plain
+        transforms. "auto", by backend, dtype and t:
 
             CPU, any dtype (measured)          "rfft"; with lengths "matmul" to t = 16, then "rfft"
             GPU, float32 (estimate)            the same
@@ -175,7 +183,7 @@ def fourier_mix(
 
 
 def _check(x: Array, lengths: Array | None, sizes: tuple[int, ...], method: str) -> None:
-    """Says what does not fit, its value and the cure."""
+    """Checks the arguments of `fourier_mix`."""
     check_choice("method", method, METHODS)
     if lengths is None:
         return
@@ -220,7 +228,7 @@ _grid_mix.defvjp(  # self-adjoint, too
 def fourier_mix_grid(
     x: Float[Array, "*b t d"], grid: tuple[int, ...], *, features: bool = True
 ) -> Float[Array, "*b t d"]:
-    """Real part of the Fourier transform of an image of tokens over rows, columns and features.
+    """Returns the real part of the Fourier transform of an image of tokens over rows, columns and features.
 
         y[i, j, f] = Re sum_{m, n, g} x[m, n, g] exp(-2 pi sqrt(-1) (i m / rows + j n / cols + f g / d))
 
@@ -230,7 +238,10 @@ def fourier_mix_grid(
         >>> fourier_mix_grid(x, (2, 3))[0, 0]  # all of it is at frequency zero
         Array([24.,  0.,  0.,  0.], dtype=float32)
 
-    Args: features: False leaves out the transform of the features.
+    Args:
+      x: the tokens (*b, t, d), row by row.
+      grid: (rows, cols) with rows cols = t.
+      features: whether features are transformed, too. Default True.
     Raises: ValueError for a grid that the tokens do not fill.
     """
     if len(grid) != 2 or grid[0] * grid[1] != x.shape[-2]:

@@ -19,13 +19,13 @@ from fourier_attn.ops.chirp import positions, roots
 
 
 def _product(equation: str, *arrays: Array | np.ndarray) -> Float[Array, "..."]:
-    """An einsum in the arrays' dtype with sums in float32 at least."""
+    """Computes an einsum in the arrays' dtype with sums in float32 at least."""
     highest = None if arrays[0].dtype == jnp.bfloat16 else jax.lax.Precision.HIGHEST
     return jnp.einsum(equation, *arrays, precision=highest, preferred_element_type=wide(*arrays))
 
 
 def _turns(i: np.ndarray, m: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """cos and sin of 2 pi i m / n; whole turns are taken off first, since they cost digits."""
+    """Returns cos and sin of 2 pi i m / n, after removing whole turns."""
     phase = np.outer(i, m) % n * (2 * np.pi / n)
     return np.cos(phase), np.sin(phase)
 
@@ -58,10 +58,14 @@ def _stages(t: int, first: int, dtype: jnp.dtype) -> tuple[np.ndarray, np.ndarra
 
 @takes_arrays
 def mirrored(half: Float[Array, "*b t f"], d: int) -> Float[Array, "*b t d"]:
-    """All d columns from j = 0 .. d // 2:  y[i, j] = y[-i mod t, -j mod d].
+    """Returns all d columns from j = 0 .. d // 2: y[i, j] = y[-i mod t, -j mod d].
 
-    >>> mirrored(jnp.array([[1.0, 2.0, 3.0]]), 4)
-    Array([[1., 2., 3., 2.]], dtype=float32)
+        >>> mirrored(jnp.array([[1.0, 2.0, 3.0]]), 4)
+        Array([[1., 2., 3., 2.]], dtype=float32)
+
+    Args:
+      half: the first columns, (*b, t, d // 2 + 1).
+      d: number of columns.
     """
     rest = jnp.flip(half[..., 1 : (d + 1) // 2], axis=(-2, -1))
     return jnp.concatenate([half, jnp.roll(rest, 1, axis=-2)], axis=-1)
@@ -73,10 +77,13 @@ def _spectrum(x: Float[Array, "*b t d"]) -> Float[Array, "*b t 2 f"]:
 
 @takes_arrays
 def matmul_mix(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
-    """One product per axis, half of the columns; the other half mirrors them.
+    """Mixes by one product per axis, for half of the columns, and mirrors them.
 
-    >>> matmul_mix(jnp.ones((3, 2)))[0, 0].round().astype(int)  # the sum of all
-    Array(6, dtype=int32)
+        >>> matmul_mix(jnp.ones((3, 2)))[0, 0].round().astype(int)  # the sum of all
+        Array(6, dtype=int32)
+
+    Args:
+      x: the tokens, (*b, t, d).
     """
     *lead, t, d = x.shape
     if 0 in x.shape:
@@ -87,17 +94,20 @@ def matmul_mix(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
 
 
 def divisor(t: int) -> int:
-    """The largest one up to sqrt(t).
+    """Returns the largest divisor of t up to sqrt(t).
 
-    >>> divisor(12), divisor(7)
-    (3, 1)
+        >>> divisor(12), divisor(7)
+        (3, 1)
+
+    Args:
+      t: a positive integer.
     """
     return next(n for n in range(math.isqrt(t), 0, -1) if t % n == 0)
 
 
 @takes_arrays
 def monarch_mix(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
-    """Two products for the tokens, t = t1 t2, m = t2 m1 + m2 and i = i1 + t1 i2: t (4 t1 + 2 t2) per column.
+    """Mixes by two products for the tokens, t = t1 t2, with t (4 t1 + 2 t2) multiplications per column.
 
         u[i1, m2] = sum_{m1} z[m1, m2] exp(-2 pi sqrt(-1) i1 m1 / t1)
         y[i1, i2] = Re sum_{m2} u[i1, m2] exp(-2 pi sqrt(-1) i m2 / t)
@@ -106,6 +116,9 @@ def monarch_mix(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
 
         >>> monarch_mix(jnp.ones((4, 2)))[0, 0].round().astype(int)  # the sum of all
         Array(8, dtype=int32)
+
+    Args:
+      x: the tokens, (*b, t, d).
     """
     *lead, t, d = x.shape
     if 0 in x.shape:
@@ -130,6 +143,10 @@ def masked_mix(x: Float[Array, "*b t d"], lengths: Int[Array, "*b"]) -> Float[Ar
 
         >>> masked_mix(jnp.ones((1, 4, 2)), jnp.array([3]))[0, 0, 0].round().astype(int)  # of 3 tokens
         Array(6, dtype=int32)
+
+    Args:
+      x: the tokens, (*b, t, d).
+      lengths: number of tokens of each example, (*b), from 0 to t.
     """
     t, d = x.shape[-2:]
     if 0 in x.shape:

@@ -1,4 +1,4 @@
-"""Global filters: the spectrum of a sequence, or of a grid of tokens, times learned complex numbers."""
+"""Filters a sequence or a grid of tokens with learned transfer functions."""
 
 import math
 
@@ -12,21 +12,27 @@ from fourier_attn.ops.transforms import irfftn, rfftn
 
 
 def bins(axes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of the half spectrum of real arrays of shape `axes`: the last axis has n // 2 + 1 bins.
+    """Returns the shape of the half spectrum of real arrays: the last axis has n // 2 + 1 bins.
 
-    >>> bins((8, 6))
-    (8, 4)
+        >>> bins((8, 6))
+        (8, 4)
+
+    Args:
+      axes: shape of the real arrays.
     """
     return (*axes[:-1], axes[-1] // 2 + 1)
 
 
 @takes_arrays
 def as_signals(x: Float[Array, "*b t d"], grid: tuple[int, ...] | None) -> Float[Array, "..."]:
-    """Tokens as one float32 signal of each feature, (*b, d, t), or (*b, d, rows, cols) for a grid.
+    """Returns tokens as a float32 signal of each feature, (*b, d, t) or (*b, d, rows, cols).
 
         >>> as_signals(jnp.zeros((6, 4)), (2, 3)).shape
         (4, 2, 3)
 
+    Args:
+      x: the tokens, (*b, t, d).
+      grid: (rows, cols), or None for a sequence.
     Raises: ValueError where the grid does not have t tokens.
     """
     *b, t, d = x.shape
@@ -38,11 +44,15 @@ def as_signals(x: Float[Array, "*b t d"], grid: tuple[int, ...] | None) -> Float
 
 @takes_arrays
 def as_tokens(signal: Float[Array, "..."], x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
-    """The inverse of `as_signals`, in the shape and dtype of x.
+    """Inverts `as_signals`, with the shape and dtype of x.
 
-    >>> x = jnp.arange(6.0).reshape(3, 2)
-    >>> bool((as_tokens(as_signals(x, None), x) == x).all())
-    True
+        >>> x = jnp.arange(6.0).reshape(3, 2)
+        >>> bool((as_tokens(as_signals(x, None), x) == x).all())
+        True
+
+    Args:
+      signal: the signals, (*b, d, t) or (*b, d, rows, cols).
+      x: tokens of the wanted shape and dtype.
     """
     return jnp.swapaxes(signal.reshape(*x.shape[:-2], x.shape[-1], x.shape[-2]), -1, -2).astype(x.dtype)
 
@@ -56,12 +66,12 @@ def global_filter(
         y[:, j] = irfft(W[:, j] rfft(x[:, j])),    W[f, j] = filter[f, j, 0] + sqrt(-1) filter[f, j, 1]
 
     which is circular convolution with irfft(W[:, j]): the last token is the neighbour of the first. With
-    `grid=(rows, cols)` tokens are an image, row by row, and both transforms have two axes. Forward sign;
-    the inverse carries the whole factor 1 / t. Any pair that inverts, the orthonormal one of the
-    publication too, gives the same y from the same filter. Transforms run in float32.
+    `grid=(rows, cols)` tokens are an image, row by row, and both transforms have two axes. Forward sign; the
+    inverse carries the whole factor 1 / t. Any pair that inverts, the orthonormal one of the publication too,
+    gives the same y from the same filter. Transforms run in float32.
 
-    y is real, so that some parameters are dead: the imaginary part of bin 0 and, for even t, of bin t / 2;
-    on a grid the anti-Hermitian part over the rows, (W[f] - conj(W[-f])) / 2, in those two columns.
+    y is real, so that some parameters are dead: the imaginary part of bin 0 and, for even t, of bin t / 2; on
+    a grid the anti-Hermitian part over the rows, (W[f] - conj(W[-f])) / 2, in those two columns.
 
         >>> x = jnp.arange(8.0).reshape(1, 4, 2)
         >>> identity = jnp.zeros((3, 2, 2)).at[..., 0].set(1.0)  # 4 tokens have 3 frequencies
@@ -69,7 +79,9 @@ def global_filter(
         Array([0., 2., 4., 6.], dtype=float32)
 
     Args:
-      filter: (t // 2 + 1, d, 2), or (rows, cols // 2 + 1, d, 2).
+      x: the tokens, (*b, t, d).
+      filter: real and imaginary parts, (t // 2 + 1, d, 2), or (rows, cols // 2 + 1, d, 2).
+      grid: (rows, cols) of an image. Default None, a sequence.
     Masking: none; every output depends on every token, padding included.
     Raises: ValueError for a filter or a grid that does not fit.
     Source: Rao et al., Global Filter Networks for Image Classification, arXiv 2107.00645.
@@ -93,7 +105,7 @@ def global_filter(
 def resample_filter(
     filter: Float[Array, "*f d 2"], source: tuple[int, ...], target: tuple[int, ...]
 ) -> Float[Array, "*g d 2"]:
-    """A filter of `global_filter` for another number of tokens, by interpolation over frequency.
+    """Interpolates a filter of `global_filter` over frequency for another number of tokens.
 
         V[g] = (1 - a) W[m] + a W[m + 1],    g n / t = m + a,    0 <= a < 1
 
@@ -109,7 +121,7 @@ def resample_filter(
     Args:
       filter: the filter for `source`.
       source: its tokens, (n,) or (rows, cols).
-      target: the tokens wanted, (t,) or (rows, cols).
+      target: the wanted tokens, (t,) or (rows, cols).
     Raises: ValueError for sizes that do not fit the filter or each other.
     """
     source, target = tuple(source), tuple(target)
@@ -144,6 +156,6 @@ def _parts(filter: Array) -> tuple[Array, Array]:
 
 
 def _mirrored(weight: Array, axes: int) -> Array:
-    """conj(W[-f, ..]) over the first `axes` axes."""
+    """Returns conj(W[-f, ..]) over the first `axes` axes."""
     where = tuple(range(axes))
     return jnp.roll(jnp.flip(weight, where), (1,) * axes, where).conj()

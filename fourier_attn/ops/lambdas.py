@@ -1,8 +1,8 @@
-"""Lambda layers: linear maps made from the context and applied to the queries, never written out.
+"""Computes lambda layers: linear maps from the context that are applied to the queries and never stored.
 
-With the scores taken first, (lambda[n]^T q)[v] = sum_m (q[n] . R[m - n + ..]) value[m, v]: the position
+With the scores computed first, (lambda[n]^T q)[v] = sum_m (q[n] . R[m - n + ..]) value[m, v]. The position
 lambdas (b, n, k, v) are not built, and derivatives are sums of the same kind. The softmax and all sums over
-positions run in float32, or in float64 where an input has it.
+positions run in float32, or in float64 if an input has it.
 """
 
 import math
@@ -24,11 +24,16 @@ CHUNK = 32  # positions; of the running sum
 def content_lambda(
     query: Float[Array, "b t h k"], key: Float[Array, "b s k u"], value: Float[Array, "b s u v"]
 ) -> Float[Array, "b t h v"]:
-    """y[n] = lambda^T q[n],  lambda = sum_m softmax_m(key[m]) value[m]^T: one map for all positions.
+    """Computes y[n] = lambda^T q[n], lambda = sum_m softmax_m(key[m]) value[m]^T, one map for all positions.
 
-    >>> query, key = jnp.ones((1, 3, 1, 1)), jnp.zeros((1, 3, 1, 1))
-    >>> content_lambda(query, key, jnp.array([0.0, 3.0, 6.0]).reshape(1, 3, 1, 1)).ravel()
-    Array([3., 3., 3.], dtype=float32)
+        >>> query, key = jnp.ones((1, 3, 1, 1)), jnp.zeros((1, 3, 1, 1))
+        >>> content_lambda(query, key, jnp.array([0.0, 3.0, 6.0]).reshape(1, 3, 1, 1)).ravel()
+        Array([3., 3., 3.], dtype=float32)
+
+    Args:
+      query: queries (b, t, h, k).
+      key: keys (b, s, k, u), before the softmax over positions.
+      value: values (b, s, u, v).
     """
     (b, t, h, k), (s, u, v) = query.shape, value.shape[1:]
     dtype = wide(query, key, value)
@@ -47,17 +52,22 @@ def content_lambda(
 def causal_content_lambda(
     query: Float[Array, "b t h k"], key: Float[Array, "b t k u"], value: Float[Array, "b t u v"]
 ) -> Float[Array, "b t h v"]:
-    """The same with the softmax over the positions m <= n, a running one.
+    """Computes the content lambda with a running softmax, over the positions m <= n.
 
         y[n] = sum_{m <= n} sum_k q[n, k] (exp(key[m, k] - M[n, k]) / Z[n, k]) value[m]
         M[n, k] = max_{m <= n} key[m, k],    Z[n, k] = sum_{m <= n} exp(key[m, k] - M[n, k])
 
-    In chunks: pairs of positions within a chunk, and running sums for all before it. No exponent is
-    positive and only keys are subtracted from keys, so that nothing overflows and an offset has no influence.
+    In chunks: pairs of positions within a chunk, and running sums for all before it. No exponent is positive
+    and only keys are subtracted from keys, so that nothing overflows and an offset has no influence.
 
         >>> query, key = jnp.ones((1, 3, 1, 1)), jnp.zeros((1, 3, 1, 1))
         >>> causal_content_lambda(query, key, jnp.array([0.0, 3.0, 6.0]).reshape(1, 3, 1, 1)).ravel()
         Array([0. , 1.5, 3. ], dtype=float32)
+
+    Args:
+      query: queries (b, t, h, k).
+      key: keys (b, t, k, u), before the softmax over positions.
+      value: values (b, t, u, v).
     """
     b, t, h, k = query.shape
     u, v = value.shape[2:]
@@ -110,7 +120,7 @@ def lambda_layer(
     mask: Bool[Array, "..."] | None = None,
     method: str = "auto",
 ) -> Float[Array, "*b t h v"]:
-    """Applies to each query a linear map that the context makes: a content lambda and a position lambda.
+    """Applies to each query a linear map from the context: a content lambda and a position lambda.
 
         lambda = sum_m softmax_m(key[m]) value[m]^T                        over all positions m
         lambda[n] = sum_m R[m - n + (r - 1) / 2] value[m]^T                cross-correlation, zero outside
@@ -128,23 +138,23 @@ def lambda_layer(
       query: (*b, t, h, k), the heads of multi-query lambdas: they share key, value and position.
       key: (*b, t, k, u), before the softmax over positions.
       value: (*b, t, v, u).
-      position: R. (r, k, u) with an odd context r, where r = 2 t - 1 is global; with `grid`,
-        (r1, r2, k, u), both odd, on an image; without, (t, t, k, u) has an entry for each pair of
-        positions, query first. Taps that reach beyond every position are not used. With `causal`, the
-        taps (r, k, u) are the positions n - r + 1 to n, the last one being n itself; r = t is global.
-        None leaves the content lambda alone.
+      position: R. (r, k, u) with an odd context r, where r = 2 t - 1 is global; with `grid`, (r1, r2, k, u),
+        both odd, on an image; without, (t, t, k, u) has an entry for each pair of positions, query first.
+        Taps that reach beyond every position are not used. With `causal`, the taps (r, k, u) are the
+        positions n - r + 1 to n, the last one being n itself; r = t is global. None leaves the content lambda
+        alone.
       grid: (rows, cols), the positions row by row.
       causal: position n sees m <= n only: the softmax becomes a running one, normalised at each n.
       mask: (*b, t), True for real positions.
-      method: of the position part. "shift" adds up shifted values, for few taps; "matrix" multiplies by
-        the (banded) matrix of scores, a block of queries at a time; "fft" filters the values with one
-        column of R after the other, in n log n steps. "auto" takes the cheapest by a count of operations
-        that `python -m benchmarks.mixers` bears out on CPU.
+      method: of the position part. "shift" adds up shifted values, for few taps; "matrix" multiplies by the
+        (banded) matrix of scores, a block of queries at a time; "fft" filters the values with one column of R
+        after the other, in n log n steps. "auto" takes the cheapest by a count of operations that `python -m
+        benchmarks.mixers` bears out on CPU.
     Masking: a masked position gets no weight in the softmax and its value counts as zero.
     Raises: ValueError for shapes that do not fit, an even context, or an unknown method.
-    Source: Bello, LambdaNetworks, arXiv 2102.08602; Optalysys' articles. Their listing permutes an image
-      in a way that scrambles channels and positions in its "tokens"; here, as their equations have it,
-      position n of the grid is token n.
+    Source: Bello, LambdaNetworks, arXiv 2102.08602; Optalysys' articles. Their listing permutes an image in a
+      way that scrambles channels and positions in its "tokens"; here, as their equations have it, position n
+      of the grid is token n.
     """
     _check(query, key, value, position, grid, causal, mask, method)
     *lead, t, h, _ = query.shape
@@ -203,7 +213,7 @@ def _relative(query: Array, value: Array, table: Array, causal: bool, method: st
 
 
 def _check(query, key, value, position, grid, causal, mask, method) -> None:
-    """Says what does not fit, its value and the cure."""
+    """Checks the shapes and the method."""
     *lead, t, _, k = query.shape
     if key.ndim != query.ndim or key.shape[:-1] != (*lead, t, k):
         raise ValueError(f"key of shape {key.shape} must be (*b, t, k, u) = {(*lead, t, k)} and any u")

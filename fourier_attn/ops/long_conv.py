@@ -1,4 +1,4 @@
-"""Convolution over tokens with kernels as long as the sequence, by transforms."""
+"""Convolves tokens with kernels as long as the sequence, by transforms."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -11,7 +11,7 @@ BOUNDARIES = ("linear", "circular")
 
 
 def _sides(kernel: Array, t: int, boundary: str, causal: bool) -> tuple[Array, Array]:
-    """The taps that reach within t tokens: those of k = 0, 1, .., and those of k = .., -2, -1."""
+    """Returns the taps that reach within t tokens: those of k = 0, 1, .., and those of k = .., -2, -1."""
     r = kernel.shape[0]
     if boundary == "circular":
         m = min(r, t)
@@ -26,7 +26,7 @@ def _sides(kernel: Array, t: int, boundary: str, causal: bool) -> tuple[Array, A
 def long_convolve(
     x: Float[Array, "*b t d"], kernel: Float[Array, "r _"], *, boundary: str = "linear", causal: bool = False
 ) -> Float[Array, "*b t d"]:
-    """Convolves the sequence of each feature with a kernel of its own, which may be as long as the sequence.
+    """Convolves the sequence of each feature with its own kernel, which may be as long as the sequence.
 
         y[i, j] = sum_k w[k, j] x[i - k, j]
 
@@ -37,16 +37,16 @@ def long_convolve(
         Array([0., 0., 1., 2.], dtype=float32)
 
     Args:
-      kernel: any number r of taps; those that reach beyond t tokens do nothing.
-        "linear": r = 2 N - 1, tap k = -(N - 1) .. N - 1 in row N - 1 + k; causal: k = 0 .. r - 1 in row k.
-        "circular": k = -(r // 2) .. (r - 1) // 2 in row k mod r. With r > t the t taps next to k = 0
-        act, -(t // 2) .. (t - 1) // 2.
-      boundary: "linear", x is zero outside, by padding to a fast size from t + N - 1 on; "circular", i - k
-        is taken mod t, so that the last token is the neighbour of the first.
-      causal: taps k >= 0 only.
+      x: the tokens, (*b, t, d).
+      kernel: any number r of taps; those that reach beyond t tokens do nothing. "linear": r = 2 N - 1, tap k
+        = -(N - 1) .. N - 1 in row N - 1 + k; causal: k = 0 .. r - 1 in row k. "circular": k = -(r // 2) .. (r
+        - 1) // 2 in row k mod r. With r > t the t taps next to k = 0 act, -(t // 2) .. (t - 1) // 2.
+      boundary: "linear", x is zero outside, by padding to a fast size from t + N - 1 on; "circular", i - k is
+        taken mod t, so that the last token is the neighbour of the first.
+      causal: uses taps k >= 0 only. Default False.
     Masking: none. Where padded tokens are zero, "linear" gives the others what it gives without padding.
-    Raises: ValueError for an unknown boundary, an even two-sided kernel, causal with "circular", and for
-      a kernel of another width.
+    Raises: ValueError for an unknown boundary, an even two-sided kernel, causal with "circular", and for a
+      kernel of another width.
     Source: Fu et al., Simple Hardware-Efficient Long Convolutions for Sequence Modeling, arXiv 2302.06646.
     """
     (r, width), (t, d) = kernel.shape, x.shape[-2:]
@@ -67,7 +67,12 @@ def long_convolve(
 
 
 def check(boundary: str, causal: bool) -> None:
-    """Refuses an unknown boundary, and a circular convolution that should be causal."""
+    """Checks the boundary, and rejects a causal circular convolution.
+
+    Args:
+      boundary: "linear" or "circular".
+      causal: needs "linear".
+    """
     check_choice("boundary", boundary, BOUNDARIES)
     if causal and boundary == "circular":
         raise ValueError(

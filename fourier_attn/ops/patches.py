@@ -1,4 +1,4 @@
-"""Images as tokens: patches cut out and put back, and the grid that they fill."""
+"""Cuts images into patches and puts them together again."""
 
 import math
 
@@ -13,7 +13,7 @@ from fourier_attn.ops.arguments import takes_arrays
 def grid_of_patches(
     image: tuple[int, ...], patch: int, stride: int = 0, pad: bool = False
 ) -> tuple[int, int]:
-    """Rows and columns of the patches of an image.
+    """Returns rows and columns of the patches of an image.
 
         rows = (I - k) / s + 1        rounded up with `pad`
 
@@ -47,7 +47,7 @@ def grid_of_patches(
 
 
 def _indices(count: int, patch: int, step: int) -> np.ndarray:
-    """(count, patch): the pixels of each patch along one axis."""
+    """Returns the pixels of each patch along one axis, (count, patch)."""
     return step * np.arange(count)[:, None] + np.arange(patch)
 
 
@@ -55,7 +55,7 @@ def _indices(count: int, patch: int, step: int) -> np.ndarray:
 def patches(
     x: Num[Array, "*b i j c"], patch: int, stride: int = 0, pad: bool = False
 ) -> Num[Array, "*b t k l c"]:
-    """The patches of an image, row by row, each as it is in the image.
+    """Returns the patches of an image, row by row.
 
         y[t] = x[s u .. s u + k - 1, s v .. s v + k - 1],     t = u cols + v
 
@@ -69,6 +69,11 @@ def patches(
                [ 8.,  9., 12., 13.],
                [10., 11., 14., 15.]], dtype=float32)
 
+    Args:
+      x: images (*b, rows, columns, channels).
+      patch: rows and columns k of a patch, in pixels.
+      stride: pixels s from one patch to the next. Default 0: k.
+      pad: whether zeros may be added below and on the right. Default False.
     Raises: ValueError as `grid_of_patches`.
     Source: Torralba, Isola and Freeman, Foundations of Computer Vision, the chapter on transformers, section
       1.3.3; Dosovitskiy et al., arXiv 2010.11929.
@@ -91,14 +96,18 @@ def patches(
 def fold(
     y: Float[Array, "*b t k l c"], image: tuple[int, ...], patch: int, stride: int = 0, pad: bool = False
 ) -> Float[Array, "*b i j c"]:
-    """The image of its patches: the inverse of `patches`, the mean where they overlap.
+    """Returns the image of its patches: the inverse of `patches`, with the mean where they overlap.
 
         >>> image = jnp.arange(16.0).reshape(1, 4, 4, 1)
         >>> bool((fold(patches(image, 2), (4, 4), 2) == image).all())
         True
 
     Args:
+      y: patches (*b, t, k, k, channels).
       image: its rows and columns; what was padded is cut off.
+      patch: rows and columns k of a patch, in pixels.
+      stride: pixels from one patch to the next. Default 0: k.
+      pad: whether zeros were added. Default False.
     Raises: ValueError as `grid_of_patches`, and for another number of patches.
     """
     *b, t, _, _, c = y.shape
@@ -111,7 +120,7 @@ def fold(
 
 
 def _joined(y: Array, axis: int, count: int, patch: int, step: int) -> Array:
-    """Axes (count, patch), of which `axis` is the first, as one axis of pixels."""
+    """Merges the axes (count, patch), starting at `axis`, into one axis of pixels."""
     first = y.ndim + axis
     size = step * (count - 1) + patch
     if step == patch:
@@ -128,12 +137,14 @@ def _joined(y: Array, axis: int, count: int, patch: int, step: int) -> Array:
 
 
 def scan_order(grid: tuple[int, ...], scan: str) -> np.ndarray:
-    """(t): which token of the grid, row by row, comes at each place of a line through it.
+    """Returns which token of the grid comes at each position of a line through it, (t).
 
         >>> scan_order((2, 3), "snake").tolist()
         [0, 1, 2, 5, 4, 3]
 
-    Args: scan: "rows", "columns", or "snake", rows to and fro.
+    Args:
+      grid: (rows, cols).
+      scan: "rows", "columns", or "snake", which reverses every second row.
     Raises: ValueError for another one.
     """
     check_choice("scan", scan, ("rows", "columns", "snake"))
@@ -147,13 +158,16 @@ def scan_order(grid: tuple[int, ...], scan: str) -> np.ndarray:
 
 
 def same_proportions(t: int, grid: tuple[int, ...]) -> tuple[int, int]:
-    """The grid of t tokens with the proportions of `grid`, as an image of another resolution has it.
+    """Returns the grid of t tokens with the proportions of `grid`, for an image of another resolution.
 
         >>> same_proportions(24, (4, 6))
         (4, 6)
         >>> same_proportions(96, (4, 6))
         (8, 12)
 
+    Args:
+      t: number of tokens.
+      grid: (rows, cols) with the wanted proportions.
     Raises: ValueError where there is none.
     """
     rows, cols = grid

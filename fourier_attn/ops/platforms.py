@@ -1,4 +1,4 @@
-"""Choices by the platform that a program is compiled for, which need not be the one that compiles it."""
+"""Chooses computations by the platform that a program is compiled for."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,8 +12,12 @@ PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 def cpu_or_other(cpu: str, other: str) -> Callable[[str], str]:
     """Returns a function that chooses one form for CPUs and another form for all other platforms.
 
-    >>> cpu_or_other("table", "plain")("tpu")
-    'plain'
+        >>> cpu_or_other("table", "plain")("tpu")
+        'plain'
+
+    Args:
+      cpu: form on CPUs.
+      other: form on all other platforms.
     """
     return lambda platform: cpu if platform == "cpu" else other
 
@@ -21,10 +25,15 @@ def cpu_or_other(cpu: str, other: str) -> Callable[[str], str]:
 def by_platform(
     choose: Callable[[str], str], compute: Callable[..., Array], *arguments: Array | None
 ) -> Array:
-    """compute(choose(platform), *arguments), for the platform of the program that this becomes a part of.
+    """Computes compute(choose(platform), *arguments) for the platform of the surrounding program.
 
     A program for one platform contains its choice alone, one for several (`jax.export`) those of all. A
     platform that is not among `PLATFORMS` gets the choice for CPUs. Where all choose alike nothing is asked.
+
+    Args:
+      choose: returns the choice for the name of a platform.
+      compute: computes the result for a choice and the arguments.
+      arguments: arrays, or None.
     """
     choices = {platform: choose(platform) for platform in PLATFORMS}
     branches = {choice: partial(compute, choice) for choice in choices.values()}

@@ -1,4 +1,4 @@
-"""Codes of positions: sinusoids, rotations, and tables at another resolution."""
+"""Computes codes of positions: sinusoids, rotations, and tables at another resolution."""
 
 import math
 
@@ -13,15 +13,18 @@ BASE = 10_000.0
 
 
 def places(t: int, grid: tuple[int, ...] = ()) -> np.ndarray:
-    """(t, axes): the place of each token, row and column on a grid, otherwise its number.
+    """Returns the position (t, axes) of each token: row and column on a grid, otherwise its number.
 
     One token more than the grid has is a class token before the others. It has no place of its own, and its
-    code must not depend on the size of the grid, so it is at place 0, as the first of the others is;
-    the vector that is learned for it separates the two.
+    code must not depend on the size of the grid, so it is at place 0, as the first of the others is; the
+    vector that is learned for it separates the two.
 
         >>> places(4, (2, 2)).tolist()
         [[0, 0], [0, 1], [1, 0], [1, 1]]
 
+    Args:
+      t: number of tokens.
+      grid: (rows, cols). Default (), a sequence.
     Raises: ValueError for any other number of tokens.
     """
     if not grid:
@@ -35,7 +38,7 @@ def places(t: int, grid: tuple[int, ...] = ()) -> np.ndarray:
 
 @takes_arrays
 def sines(where: Num[np.ndarray, "t a"], width: int, base: float = BASE) -> np.ndarray:
-    """The chapter's code (t, width): sines of each coordinate, one coordinate after the other.
+    """Returns the chapter's code (t, width): sines of each coordinate, one coordinate after the other.
 
         p = [sin(x), sin(x / B), sin(x / B^2), .., sin(x / B^P)]        for x, then for y
 
@@ -44,6 +47,10 @@ def sines(where: Num[np.ndarray, "t a"], width: int, base: float = BASE) -> np.n
         >>> sines(places(3), 4).shape  # three places, codes of four numbers
         (3, 4)
 
+    Args:
+      where: positions (t, axes), see `places`.
+      width: features of the code, a multiple of `axes`.
+      base: largest wavelength over 2 pi. Default 10,000.
     Raises: ValueError for a width that the axes do not divide.
     Source: Torralba, Isola and Freeman, Foundations of Computer Vision, eq. 1.33-1.34.
     """
@@ -54,13 +61,17 @@ def sines(where: Num[np.ndarray, "t a"], width: int, base: float = BASE) -> np.n
 
 @takes_arrays
 def sinusoids(where: Num[np.ndarray, "t a"], width: int, base: float = BASE) -> np.ndarray:
-    """The usual code (t, width): sines and cosines of each coordinate, one coordinate after the other.
+    """Returns the usual code (t, width): sines and cosines of one coordinate after the other.
 
         p[2 i] = sin(x / base^(2 i / n)),    p[2 i + 1] = cos(x / base^(2 i / n)),    n = width / axes
 
         >>> sinusoids(places(1), 4)  # at place 0 all sines are 0 and all cosines 1
         array([[0., 1., 0., 1.]], dtype=float32)
 
+    Args:
+      where: positions (t, axes), see `places`.
+      width: features of the code, a multiple of 2 axes.
+      base: as in the equation. Default 10,000.
     Raises: ValueError for a width that is not a multiple of 2 axes.
     Source: Vaswani et al., arXiv 1706.03762, 3.5.
     """
@@ -76,21 +87,22 @@ def rotate(
     base: float = BASE,
     place: Int[Array, " b"] | None = None,
 ) -> Float[Array, "b t h k"]:
-    """Rotates pairs of features by angles that grow with the place, so that products know distances only.
+    """Rotates pairs of features by angles that grow with the position, so that products depend on distances.
 
         (y[2 i], y[2 i + 1]) = R(x / base^(2 i / n)) (x[2 i], x[2 i + 1]),    n = k / axes
 
     With several axes each one turns its own share of the features, so rotate(q, a) . rotate(k, b) is a
     function of a - b. Computed in float32; the result has the input's dtype.
 
-    Args:
-      where: the place of each token, n = t; or, with `place`, those of which each example's token has one.
-      place: the row of `where` for the only token of each example, t = 1.
-
         >>> x = jnp.ones((1, 2, 1, 2))
         >>> bool((rotate(x, places(2))[0, 0] == x[0, 0]).all())  # nothing turns at place 0
         True
 
+    Args:
+      x: queries or keys, (b, t, h, k).
+      where: position (n, axes) of each token, n = t; with `place`, of all positions.
+      base: as in the equation. Default 10,000.
+      place: row of `where` for the only token of each example, (b), t = 1. Default None.
     Raises: ValueError for a width k that is not a multiple of 2 axes.
     Source: Su et al., RoFormer, arXiv 2104.09864.
     """
@@ -111,7 +123,7 @@ def rotate(
 def interpolate(
     table: Float[Array, "s e"], source: tuple[int, ...], target: tuple[int, ...]
 ) -> Float[Array, "t e"]:
-    """A learned table for another grid: linear between the places, pixel centres aligned.
+    """Interpolates a learned table for another grid, linearly, with pixel centres aligned.
 
     Rows before those of the grid, as that of a class token, stay as they are.
 
@@ -119,6 +131,10 @@ def interpolate(
         >>> interpolate(table, (2,), (4,)).ravel()
         Array([0.  , 0.25, 0.75, 1.  ], dtype=float32)
 
+    Args:
+      table: rows of vectors, (s, e); additional first rows, such as that of a class token, stay unchanged.
+      source: sizes of its grid.
+      target: sizes of the wanted grid.
     Raises: ValueError for a table with fewer rows than `source` has places.
     """
     if tuple(source) == tuple(target):

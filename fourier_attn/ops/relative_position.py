@@ -83,11 +83,17 @@ def by_shift(
     table: Float[Array, "*r k u"],
     before: tuple[int, ...],
 ) -> Float[Array, "b *n h v"]:
-    """The sum over taps of the values that each of them shifts.
+    """Sums values that are shifted by each tap.
 
-    >>> value, table = jnp.arange(3.0).reshape(1, 3, 1, 1), jnp.ones((2, 1, 1))
-    >>> by_shift(jnp.ones((1, 3, 1, 1)), value, table, (1,)).ravel()  # with the token before
-    Array([0., 1., 3.], dtype=float32)
+        >>> value, table = jnp.arange(3.0).reshape(1, 3, 1, 1), jnp.ones((2, 1, 1))
+        >>> by_shift(jnp.ones((1, 3, 1, 1)), value, table, (1,)).ravel()  # with the token before
+        Array([0., 1., 3.], dtype=float32)
+
+    Args:
+      query: queries (b, *axes, h, k).
+      value: values (b, *axes, u, v).
+      table: taps (*r, k, u).
+      before: number of taps before the query's own position, on each axis.
     """
     taps = table.shape[:-2]
     if 0 in (*query.shape, *value.shape, *taps):
@@ -201,19 +207,24 @@ def by_matrix(
     before: tuple[int, ...],
     placing: bool | None = None,
 ) -> Float[Array, "b *n h v"]:
-    """y = A v, one block of rows after the other, so that memory grows with the block and not with n^2.
+    """Computes y = A v, one block of rows at a time, so that memory grows with the block and not with n^2.
 
     Where the window of a block is smaller than the whole, the values are cut, otherwise the table. Neighbours
-    get under their places by a skew: of the scores, for each of b h queries, or of the table, for
-    each of its k columns, which serve all queries and, where values are cut, all blocks.
+    get under their places by a skew: of the scores, for each of b h queries, or of the table, for each of its
+    k columns, which serve all queries and, where values are cut, all blocks.
 
         >>> value, table = jnp.arange(3.0).reshape(1, 3, 1, 1), jnp.ones((2, 1, 1))
         >>> by_matrix(jnp.ones((1, 3, 1, 1)), value, table, (1,)).ravel()  # with the token before
         Array([0., 1., 3.], dtype=float32)
 
     Args:
-      placing: skew the table. None: where that is faster, on CPUs; on other platforms it has not been
-        measured, and among several devices its derivative, which they sum, is larger than that of R.
+      query: queries (b, *axes, h, k).
+      value: values (b, *axes, u, v).
+      table: taps (*r, k, u).
+      before: number of taps before the query's own position, on each axis.
+      placing: whether the table is skewed instead of the scores. Default None: where that is faster, on CPUs.
+        On other platforms it has not been measured, and among several devices its derivative, which they sum,
+        is larger than that of R.
     """
     if 0 in (*query.shape, *value.shape, *table.shape):
         return _nothing(query, value)
@@ -273,11 +284,17 @@ def by_fft(
     table: Float[Array, "*r k u"],
     before: tuple[int, ...],
 ) -> Float[Array, "b *n h v"]:
-    """y = sum_k q[k] IDFT(sum_u conj(R_k)^ v^): one filter of all positions at a time, memory b n v.
+    """Computes y = sum_k q[k] IDFT(sum_u conj(R_k)^ v^), one filter at a time, with memory b n v.
 
-    >>> value, table = jnp.arange(3.0).reshape(1, 3, 1, 1), jnp.ones((2, 1, 1))
-    >>> by_fft(jnp.ones((1, 3, 1, 1)), value, table, (1,)).ravel().round().astype(int)
-    Array([0, 1, 3], dtype=int32)
+        >>> value, table = jnp.arange(3.0).reshape(1, 3, 1, 1), jnp.ones((2, 1, 1))
+        >>> by_fft(jnp.ones((1, 3, 1, 1)), value, table, (1,)).ravel().round().astype(int)
+        Array([0, 1, 3], dtype=int32)
+
+    Args:
+      query: queries (b, *axes, h, k).
+      value: values (b, *axes, u, v).
+      table: taps (*r, k, u).
+      before: number of taps before the query's own position, on each axis.
     """
     b, *axes, h, _ = query.shape
     count, taps = len(axes), table.shape[:-2]
@@ -309,11 +326,16 @@ def by_fft(
 def by_pairs(
     query: Float[Array, "b t h k"], value: Float[Array, "b s u v"], table: Float[Array, "t s k u"]
 ) -> Float[Array, "b t h v"]:
-    """A table for each pair of positions, (t, s, k, u).
+    """Uses a table with an entry for each pair of positions.
 
-    >>> value, table = jnp.arange(3.0).reshape(1, 3, 1, 1), jnp.ones((3, 3, 1, 1))
-    >>> by_pairs(jnp.ones((1, 3, 1, 1)), value, table).ravel()  # the sum of all
-    Array([3., 3., 3.], dtype=float32)
+        >>> value, table = jnp.arange(3.0).reshape(1, 3, 1, 1), jnp.ones((3, 3, 1, 1))
+        >>> by_pairs(jnp.ones((1, 3, 1, 1)), value, table).ravel()  # the sum of all
+        Array([3., 3., 3.], dtype=float32)
+
+    Args:
+      query: queries (b, t, h, k).
+      value: values (b, s, u, v).
+      table: entries (t, s, k, u).
     """
     weights = jnp.einsum("bthk,tsku->bhtsu", query, table.astype(query.dtype))
     return jnp.einsum("bhtsu,bsuv->bthv", weights, value, preferred_element_type=wide(weights, value))

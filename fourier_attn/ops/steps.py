@@ -19,11 +19,16 @@ from fourier_attn.ops.lambdas import NEVER
 def put(
     kept: Float[Array, "b s *_"], new: Float[Array, "b 1 *_"], place: Int[Array, " b"]
 ) -> Float[Array, "b s *_"]:
-    """Returns what is kept with the new token's row at its place.
+    """Returns the kept rows with the row of the new token at its position.
 
-    >>> put(jnp.zeros((2, 3)), jnp.ones((2, 1)), jnp.array([0, 2]))
-    Array([[1., 0., 0.],
-           [0., 0., 1.]], dtype=float32)
+        >>> put(jnp.zeros((2, 3)), jnp.ones((2, 1)), jnp.array([0, 2]))
+        Array([[1., 0., 0.],
+               [0., 0., 1.]], dtype=float32)
+
+    Args:
+      kept: rows of all tokens, (b, s, ..).
+      new: row of the new token, (b, 1, ..).
+      place: number of tokens before the new one, (b).
     """
     if 0 in kept.shape:
         return kept
@@ -34,9 +39,14 @@ def put(
 def last(x: Float[Array, "b t *_"], count: Int[Array, " b"], r: int) -> Float[Array, "b r *_"]:
     """Returns the last r of the first `count` tokens, with zeros before them where there are fewer.
 
-    >>> last(jnp.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), jnp.array([1, 3]), 2)
-    Array([[0., 1.],
-           [5., 6.]], dtype=float32)
+        >>> last(jnp.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), jnp.array([1, 3]), 2)
+        Array([[0., 1.],
+               [5., 6.]], dtype=float32)
+
+    Args:
+      x: rows of the tokens, (b, t, ..).
+      count: number of tokens of each example, (b).
+      r: number of rows to return.
     """
     padded = jnp.pad(x, [(0, 0), (r, 0)] + [(0, 0)] * (x.ndim - 2))
     return jax.vmap(lambda row, begin: jax.lax.dynamic_slice_in_dim(row, begin, r))(padded, count)
@@ -54,7 +64,7 @@ def attend_step(
     value: Float[Array, "b s g v"],
     place: Int[Array, " b"],
 ) -> Float[Array, "b h v"]:
-    """Attention of one token to itself and the tokens before it, per head.
+    """Computes attention of one token to itself and the tokens before it, for each head.
 
         y[a] = sum_{j <= n} softmax_j(q[a] . k[j, a] / sqrt(k)) v[j, a]
 
@@ -65,7 +75,9 @@ def attend_step(
         Array([1.], dtype=float32)
 
     Args:
+      query: query of the new token, (b, h, k).
       key, value: of all tokens, with the new one's at `place`; g = h, or g = 1 where all heads share them.
+      place: number of tokens before the new one, (b).
     Source: Vaswani et al., arXiv 1706.03762; shared keys and values: Shazeer, arXiv 1911.02150.
     """
     b, h, k = query.shape
@@ -92,7 +104,7 @@ def fused_attention_step(
     out: Float[Array, "h k c"],
     place: Int[Array, " b"],
 ) -> Float[Array, "b c"]:
-    """One row of `fourier_attn.ops.attention.fused_attention`: keys and values are the tokens themselves.
+    """Computes one row of `fourier_attn.ops.attention.fused_attention`: the tokens serve as keys and values.
 
         y = sum_a (sum_{j <= n} softmax_j((x Q_a) K_a^T z_j / sqrt(k)) z_j) V_a O_a
 
@@ -103,8 +115,10 @@ def fused_attention_step(
         Array([[2., 2., 2., 2.]], dtype=float32)
 
     Args:
-      tokens: z, all tokens, with x at `place`.
+      x: the new token, (b, d).
+      tokens: all tokens z (b, s, d), with x at `place`.
       query, key, value, out: the projections of each head.
+      place: number of tokens before the new one, (b).
     """
     query, key, value, out = (kernel.astype(x.dtype) for kernel in (query, key, value, out))
     d, _, k = key.shape
@@ -118,10 +132,15 @@ def fused_attention_step(
 def mix_step(
     matrix: Float[Array, "n n"], x: Float[Array, "b s d"], place: Int[Array, " b"]
 ) -> Float[Array, "b d"]:
-    """One row of a fixed matrix over tokens: y = sum_{j <= n} T[n, j] x[j].
+    """Computes one row of a fixed matrix over tokens, y = sum_{j <= n} T[n, j] x[j].
 
-    >>> mix_step(jnp.ones((4, 4)), jnp.array([1.0, 2.0, 9.0]).reshape(1, 3, 1), jnp.array([1]))
-    Array([[3.]], dtype=float32)
+        >>> mix_step(jnp.ones((4, 4)), jnp.array([1.0, 2.0, 9.0]).reshape(1, 3, 1), jnp.array([1]))
+        Array([[3.]], dtype=float32)
+
+    Args:
+      matrix: T, (n, n).
+      x: all tokens, (b, s, d).
+      place: number of tokens before the new one, (b).
     """
     s = x.shape[1]
     row = jnp.where(_up_to(place, s), matrix[place, :s].astype(x.dtype), jnp.zeros((), x.dtype))
@@ -130,13 +149,14 @@ def mix_step(
 
 @takes_arrays
 def convolve_step(window: Float[Array, "b r d"], filter: Float[Array, "r *_"]) -> Float[Array, "b d"]:
-    """A causal convolution's value for the last token of a window: y = sum_{k < r} w[k] x[n - k].
+    """Computes a causal convolution's value for the last token of a window, y = sum_{k < r} w[k] x[n - k].
 
         >>> convolve_step(jnp.array([1.0, 2.0, 3.0]).reshape(1, 3, 1), jnp.array([0.0, 1.0, 0.0]))
         Array([[2.]], dtype=float32)
 
     Args:
-      filter: (r), the same for all features, or (r, d).
+      window: the last r tokens, (b, r, d).
+      filter: taps (r), the same for all features, or (r, d).
     """
     taps = jnp.flip(filter, 0).astype(window.dtype)
     taps = taps[:, None] if filter.ndim == 1 else taps
@@ -148,7 +168,7 @@ Sums = tuple[Float[Array, "b k u v"], Float[Array, "b k u"], Float[Array, "b k u
 
 @takes_arrays
 def content_sums(key: Float[Array, "b t k u"], value: Float[Array, "b t u v"]) -> Sums:
-    """What a running content lambda keeps of tokens, whatever their number.
+    """Returns the sums that a running content lambda keeps, for any number of tokens.
 
         sums[k] = sum_m exp(key[m, k] - highest[k]) value[m],    total[k] = sum_m exp(key[m, k] - highest[k])
 
@@ -157,6 +177,10 @@ def content_sums(key: Float[Array, "b t k u"], value: Float[Array, "b t u v"]) -
         >>> sums, total, highest = content_sums(jnp.ones((1, 2, 1, 1)), jnp.ones((1, 2, 1, 3)))
         >>> sums.ravel(), float(total.squeeze()), float(highest.squeeze())
         (Array([2., 2., 2.], dtype=float32), 2.0, 1.0)
+
+    Args:
+      key: keys (b, t, k, u).
+      value: values (b, t, u, v).
     """
     dtype = wide(key, value)
     key, value = key.astype(dtype), value.astype(dtype)
@@ -167,11 +191,16 @@ def content_sums(key: Float[Array, "b t k u"], value: Float[Array, "b t u v"]) -
 
 @takes_arrays
 def content_sums_step(before: Sums, key: Float[Array, "b 1 k u"], value: Float[Array, "b 1 u v"]) -> Sums:
-    """The `content_sums` with one more token; no exponent is positive.
+    """Updates `content_sums` with one more token; no exponent is positive.
 
-    >>> before = content_sums(jnp.ones((1, 2, 1, 1)), jnp.ones((1, 2, 1, 3)))
-    >>> content_sums_step(before, jnp.ones((1, 1, 1, 1)), jnp.ones((1, 1, 1, 3)))[0].ravel()
-    Array([3., 3., 3.], dtype=float32)
+        >>> before = content_sums(jnp.ones((1, 2, 1, 1)), jnp.ones((1, 2, 1, 3)))
+        >>> content_sums_step(before, jnp.ones((1, 1, 1, 1)), jnp.ones((1, 1, 1, 3)))[0].ravel()
+        Array([3., 3., 3.], dtype=float32)
+
+    Args:
+      before: the sums of the tokens before.
+      key: key of the new token, (b, 1, k, u).
+      value: value of the new token, (b, 1, u, v).
     """
     sums, total, highest = before
     new, one, now = content_sums(key, value)
@@ -187,7 +216,7 @@ def lambda_step(
     window: Float[Array, "b r u v"],
     position: Float[Array, "r k u"],
 ) -> Float[Array, "b h v"]:
-    """What `fourier_attn.ops.lambdas.lambda_layer` gives for the last token, if causal.
+    """Returns the result of a causal `fourier_attn.ops.lambdas.lambda_layer` for the last token.
 
         y[a] = (sums / total + sum_{j < r} R[j] window[j]^T)^T q[a]
 
@@ -199,9 +228,10 @@ def lambda_step(
         Array([4.5], dtype=float32)
 
     Args:
+      query: query of the last token, (b, h, k).
       sums: `content_sums` of all tokens.
-      window: the last r values.
-      position: R, the last tap being that of the token itself.
+      window: the last r values, (b, r, u, v).
+      position: R (r, k, u); the last tap is that of the token itself.
     """
     dtype = wide(query, window)
     asks, values, table = (x.astype(dtype) for x in (query, window, position))

@@ -1,4 +1,4 @@
-"""Convolution of a sequence of tokens with one short filter."""
+"""Convolves a sequence of tokens with one short filter."""
 
 import itertools
 import math
@@ -22,13 +22,18 @@ def token_convolve(
         y[i] = sum_{k = -N .. N} w[N + k] x[i - k],     r = 2 N + 1 taps, x is zero outside
         y[i] = sum_{k = 0 .. r - 1} w[k] x[i - k],      causal, any r
 
-    A true convolution: tap N + k, or tap k if causal, weights the token k places before. With
-    `grid=(rows, cols)` tokens are an image, row by row, and the filter (r1, r2) has two axes.
+    A true convolution: tap N + k, or tap k if causal, weights the token k places before. With `grid=(rows,
+    cols)` tokens are an image, row by row, and the filter (r1, r2) has two axes.
 
         >>> x = jnp.arange(4.0).reshape(1, 4, 1)
         >>> token_convolve(x, jnp.array([0.0, 0.0, 1.0])).ravel()  # the token before
         Array([0., 0., 1., 2.], dtype=float32)
 
+    Args:
+      x: the tokens, (*b, t, d).
+      filter: taps (r), or (r1, r2) with a grid.
+      grid: (rows, cols) of an image. Default None, a sequence.
+      causal: lets taps reach earlier tokens only. Default False.
     Raises: ValueError for an even number of taps unless causal, for causal with a grid, and for a grid that
       does not fit.
     Source: Torralba, Isola and Freeman, Foundations of Computer Vision, the chapter on transformers, eq. 1.6.

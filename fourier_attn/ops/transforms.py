@@ -27,13 +27,14 @@ def batchwise(
     results: tuple[int, ...] | None = None,
     one_by_one: bool = False,
 ) -> Callable[..., Any]:
-    """Marks a function of arrays as acting on their trailing axes, on each example by itself.
+    """Marks a function of arrays as acting on their trailing axes, on each example separately.
 
     The leading axes, the same ones in all arguments and results, may be sharded and stay so; trailing axes
     are gathered if they are sharded. The marked function can be compiled and vmapped, but has no derivative
     of its own.
 
     Args:
+      function: the function, of one or several arrays.
       axes: how many axes trail, in the one argument or in each of several.
       results: the same of each of several results; without it there is one, with as many as the first
         argument has.
@@ -88,7 +89,7 @@ def batchwise(
 
 @lru_cache
 def _linear(function: Callable[[Array, tuple[int, ...]], Array], sizes: tuple[int, ...], inner, dtype):
-    """A linear transform of trailing axes of the shape `inner`; its pullback is its transpose."""
+    """Returns a linear transform of trailing axes of the shape `inner`; its pullback is its transpose."""
     axes = len(sizes)
     forward = batchwise(lambda x: function(x, sizes), axes)
 
@@ -103,10 +104,13 @@ def _linear(function: Callable[[Array, tuple[int, ...]], Array], sizes: tuple[in
 
 
 def fast_size(n: int) -> int:
-    """The least size from n on whose transform has small factors only.
+    """Returns the smallest size from n on with small prime factors only, for which transforms are fast.
 
-    >>> fast_size(13), fast_size(16)
-    (15, 16)
+        >>> fast_size(13), fast_size(16)
+        (15, 16)
+
+    Args:
+      n: least size.
     """
     return next_fast_len(n, real=True) or n
 
@@ -121,12 +125,16 @@ def _irfftn(x: Array, sizes: tuple[int, ...]) -> Array:
 
 @takes_arrays
 def rfftn(x: Float[Array, "..."], sizes: tuple[int, ...]) -> Complex[Array, "..."]:
-    """Transform of real trailing axes, zero-padded to `sizes`: X[f] = sum_n x[n] exp(-2 pi sqrt(-1) f n / N).
+    """Transforms real trailing axes, zero-padded to `sizes`: X[f] = sum_n x[n] exp(-2 pi sqrt(-1) f n / N).
 
     Half of the last axis, f = 0 .. N // 2; unnormalised. Reverse mode only, as for `jax.custom_vjp`.
 
         >>> rfftn(jnp.ones(4), (4,)).real.round().astype(int)
         Array([4, 0, 0], dtype=int32)
+
+    Args:
+      x: real numbers, with at least as many axes as `sizes`.
+      sizes: sizes N of the trailing axes.
     """
     _check(sizes)
     x = x.astype(wide(x))  # no transform has low precision
@@ -135,10 +143,14 @@ def rfftn(x: Float[Array, "..."], sizes: tuple[int, ...]) -> Complex[Array, "...
 
 @takes_arrays
 def irfftn(x: Complex[Array, "..."], sizes: tuple[int, ...]) -> Float[Array, "..."]:
-    """The inverse of `rfftn`, with the factor 1 / N; real, of trailing shape `sizes`.
+    """Inverts `rfftn`, with the factor 1 / N. The result is real.
 
-    >>> irfftn(rfftn(jnp.arange(4.0), (4,)), (4,)).round().astype(int)
-    Array([0, 1, 2, 3], dtype=int32)
+        >>> irfftn(rfftn(jnp.arange(4.0), (4,)), (4,)).round().astype(int)
+        Array([0, 1, 2, 3], dtype=int32)
+
+    Args:
+      x: half spectra.
+      sizes: sizes N of the trailing axes of the result.
     """
     _check(sizes)
     return _linear(_irfftn, sizes, x.shape[-len(sizes) :], x.dtype)(x)
@@ -162,25 +174,33 @@ _IFFTS = {
 
 
 def _solution(x: Array, forward: Callable[[Array], Array], inverse: Callable[[Array], Array]) -> Array:
-    """forward(x) as the y for which inverse(y) = x: so JAX knows the derivatives of a symmetric map."""
+    """Returns forward(x) as the y with inverse(y) = x, so that JAX knows its derivatives."""
     return jax.lax.custom_linear_solve(inverse, x, solve=lambda _, x: forward(x), symmetric=True)
 
 
 @takes_arrays
 def fftn(x: Complex[Array, "..."], axes: int) -> Complex[Array, "..."]:
-    """Orthonormal transform of the last axis or the last two, exp(-2 pi sqrt(-1) f n / N).
+    """Computes the orthonormal transform of the last axis or the last two, exp(-2 pi sqrt(-1) f n / N).
 
-    >>> fftn(jnp.ones(4, jnp.complex64), 1).real.round().astype(int)
-    Array([2, 0, 0, 0], dtype=int32)
+        >>> fftn(jnp.ones(4, jnp.complex64), 1).real.round().astype(int)
+        Array([2, 0, 0, 0], dtype=int32)
+
+    Args:
+      x: complex numbers.
+      axes: number of transformed axes, 1 or 2.
     """
     return _solution(x, _FFTS[axes], _IFFTS[axes]) * math.prod(x.shape[-axes:]) ** -0.5
 
 
 @takes_arrays
 def ifftn(x: Complex[Array, "..."], axes: int) -> Complex[Array, "..."]:
-    """The inverse of `fftn`.
+    """Inverts `fftn`.
 
-    >>> ifftn(fftn(jnp.arange(4.0, dtype=jnp.complex64), 1), 1).real.round().astype(int)
-    Array([0, 1, 2, 3], dtype=int32)
+        >>> ifftn(fftn(jnp.arange(4.0, dtype=jnp.complex64), 1), 1).real.round().astype(int)
+        Array([0, 1, 2, 3], dtype=int32)
+
+    Args:
+      x: complex numbers.
+      axes: number of transformed axes, 1 or 2.
     """
     return _solution(x, _IFFTS[axes], _FFTS[axes]) * math.prod(x.shape[-axes:]) ** 0.5

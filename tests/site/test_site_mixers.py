@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator
 from types import ModuleType
 
+import jax
+import jax.numpy as jnp
 import pytest
 from conftest import ROOT
 
@@ -58,7 +60,10 @@ def test_the_example_of_a_page_runs(name: str) -> None:
 @mixers
 def test_a_table_has_costs_and_results_but_no_open_runs(pages: ModuleType, name: str) -> None:
     text = pages.measurements(name)
-    assert "| parameters of one layer |" in text
+    layer = MIXERS[name]()
+    params = jax.eval_shape(layer.init, jax.random.key(0), jnp.zeros((1, 8, 128)))
+    count = sum(leaf.size for leaf in jax.tree.leaves(params))
+    assert f"| parameters of one layer | {count:,} |" in text
     assert "not yet run" not in text
     small = name in ("attention", "circular", "lambda", "fourier", "linear", "random", "identity")
     assert ("test accuracy on IMDb" in text) == small
