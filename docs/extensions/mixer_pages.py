@@ -82,7 +82,7 @@ def matrix(name: str) -> str:
         f"```{{figure}} /build/mixers/{name}.png\n:alt: The matrix of {name}: {words}\n:width: {width}em\n\n"
         f"Derivative of every output by every input at {T} random tokens of {D} features, with initial "
         f"parameters. Red is above zero, blue below. It has {words}. "
-        "[All layers, and how they are drawn](../chapter.md#layers-as-matrices-section-1-8)\n```"
+        "[All layers, and how they are drawn](../chapter.md#matrices-section-1-8)\n```"
     )
 
 
