@@ -1,4 +1,4 @@
-"""Thin linen modules: each owns parameters and calls one op."""
+"""Exports the Flax modules: each owns parameters and calls one op."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The weights that a layer gives to tokens, for layers that average tokens with weights."""
+"""Returns the weights that a layer gives to tokens, for layers that average tokens with weights."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +29,7 @@ def attention_weights(
     mask: Bool[Array, "b s"] | None = None,
     source: Float[Array, "b s e"] | None = None,
 ) -> Float[Array, "b h t s"]:
-    """The matrix that each head of a layer applies to its values, y[i, a] = sum_j A[a, i, j] v[j, a].
+    """Returns the matrix that each head of a layer applies to its values, y[i, a] = sum_j A[a, i, j] v[j, a].
 
     Of attention and circular attention A is the softmax: rows sum to 1. Of a lambda layer A is
 
@@ -45,9 +45,11 @@ def attention_weights(
         ((1, 2, 4, 4), 1.0)
 
     Args:
-      params: what `layer.apply` takes.
-      x: the tokens that ask, of which `mask` says what is padding, or those of `source`.
-      source: the tokens that are asked, of `Attention` only; None: x.
+      layer: the layer, without engines.
+      params: the variables that `layer.apply` takes.
+      x: the tokens, (b, t, d).
+      mask: True for the real tokens of `source`, or of x without one. Default None.
+      source: tokens (b, s, e) that are attended to, for `Attention` only. Default None: x.
     Masking: columns of padding are 0, unless the layer takes it for tokens as `Identity` does; rows of
       padding are finite and meaningless.
     Raises: ValueError for a layer without such a matrix, or with an engine, whose values have noise, too.
@@ -115,7 +117,7 @@ def _lambda(layer: LambdaLayer, params: Any, x: Array, mask: Array | None) -> Ar
 def _fixed(
     layer: Linear | Random | TokenConvolution | Identity, params: Any, x: Array, mask: Array | None
 ) -> Array:
-    """The matrix over tokens that does not depend on them."""
+    """Returns the matrix over tokens of a layer for which it does not depend on them."""
     b, t, d = x.shape
     if isinstance(layer, Linear):
         matrix = used_rows(params["params"]["tokens"], t, layer.causal)

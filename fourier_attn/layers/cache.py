@@ -34,7 +34,14 @@ class Cursor(NamedTuple):
 
 
 def keep(layer: nn.Module, name: str, x: Float[Array, "b t *_"], cursor: Cursor) -> Array:
-    """Adds an array of each token to those that a layer keeps. Returns all of them, (b, room, ..)."""
+    """Adds an array of each token to those that a layer keeps, and returns all of them, (b, room, ..).
+
+    Args:
+      layer: the layer that keeps them.
+      name: name in the collection "cache".
+      x: rows of the new tokens, (b, t, ..).
+      cursor: position in the text.
+    """
     if cursor.place is None:
         whole = jnp.pad(x, [(0, 0), (0, cursor.room - x.shape[1])] + [(0, 0)] * (x.ndim - 2))
     else:
@@ -51,7 +58,16 @@ def keep_last(
     mask: Bool[Array, "b t"] | None,
     r: int,
 ) -> Array:
-    """Adds an array of each token to the last r of them, the rest of which is dropped, (b, r, ..)."""
+    """Adds an array of each token to the last r that a layer keeps, and returns these, (b, r, ..).
+
+    Args:
+      layer: the layer that keeps them.
+      name: name in the collection "cache".
+      x: rows of the new tokens, (b, t, ..).
+      cursor: position in the text.
+      mask: True for the real tokens of a prompt, (b, t), or None.
+      r: number of rows that are kept.
+    """
     if cursor.place is None:
         count = jnp.full(len(x), x.shape[1]) if mask is None else mask.sum(axis=1)
         window = steps.last(x, count, r)
@@ -64,10 +80,14 @@ def keep_last(
 def mix(
     block: nn.Module, mixer: Any, x: Float[Array, "b t d"], mask: Bool[Array, "b t"] | None, cursor: Cursor
 ) -> Float[Array, "b t d"]:
-    """Applies a mixer to a prompt or to one more token; without a step of its own, to all tokens again.
+    """Applies a mixer to a prompt or to one more token; a mixer without a step computes all tokens again.
 
     Args:
-      block: keeps the inputs of a mixer without a step.
+      block: the module that keeps the inputs of a mixer without a step.
+      mixer: the mixer.
+      x: the prompt or the new token, (b, t, d).
+      mask: True for the real tokens of a prompt, (b, t), or None.
+      cursor: position in the text.
     Raises: ValueError for a mixer that is not causal.
     """
     if not getattr(mixer, "causal", False):

@@ -1,4 +1,4 @@
-"""Layers that can be causal: which fields rule it out."""
+"""Checks the fields of causal layers."""
 
 import flax.linen as nn
 

@@ -1,4 +1,4 @@
-"""From ids of tokens, or images, to vectors: the one part of a network that knows which of them it has."""
+"""Turns token ids or images into vectors, with their positions."""
 
 import contextlib
 import math
@@ -33,16 +33,17 @@ def with_positions(
     table: Callable[[], Array],
     place: Int[Array, " b"] | None = None,
 ) -> Float[Array, "b t f"]:
-    """The vectors with codes of their places.
+    """Returns the vectors with codes of their positions.
 
     Args:
+      x: the vectors, (b, t, e).
       kind: "learned" adds a table, "sinusoidal" adds sines and cosines, "sines" adds the chapter's sines;
         "sinusoidal_appended" and "sines_appended" append them (the chapter); "rotary", which is attention's
         own affair, and "none" do nothing.
-      width: of the codes that are appended.
-      where: (t, axes), see `fourier_attn.ops.positions.places`.
-      table: makes the learned table for these places.
-      place: the number of one of them for each example, of which x has one token; None: x has all of them.
+      width: number of features of appended codes.
+      where: positions (n, axes), see `fourier_attn.ops.positions.places`.
+      table: makes the learned table for these positions.
+      place: number of the position of the only token of each example, (b). Default None: x has all tokens.
     Raises: ValueError for another kind.
     """
     check_choice("positions_kind", kind, POSITIONS)
@@ -61,10 +62,15 @@ def with_positions(
 
 
 def content_width(whole: int, kind: str, width: int) -> int:
-    """Returns the number of features that appended codes leave. Raises: ValueError where none is left.
+    """Returns the number of features that appended codes leave.
 
-    >>> content_width(32, "sines_appended", 8), content_width(32, "learned", 8)
-    (24, 32)
+        >>> content_width(32, "sines_appended", 8), content_width(32, "learned", 8)
+        (24, 32)
+
+    Args:
+      whole: width of the tables.
+      kind: kind of positions.
+      width: number of features of appended codes.
     """
     left = whole - width * kind.endswith(APPENDED)
     if left < 1:
@@ -75,7 +81,7 @@ def content_width(whole: int, kind: str, width: int) -> int:
 
 
 class TokenEmbedding(nn.Module):
-    """Ids of tokens, their positions and types to vectors of width d.
+    """Maps token ids, their positions and types to vectors of width d.
 
         e_i = W[token_i] + P[i] (+ S[type_i])
         x_i = e_i                       emb = 0: the tables have width d (the articles)
@@ -118,7 +124,7 @@ class TokenEmbedding(nn.Module):
 
     @staticmethod
     def example(config: Any) -> jax.ShapeDtypeStruct:
-        """Inputs of a batch of one, from which parameters can be initialised."""
+        """Returns shape and dtype of the inputs of a batch of one."""
         return jax.ShapeDtypeStruct((1, 1), jnp.int32)
 
     @nn.compact
@@ -159,10 +165,13 @@ class TokenEmbedding(nn.Module):
 
 
 def check_proportions(grid: tuple[int, int], stored: tuple[int, int]) -> None:
-    """Checks that mixers, which see the number of patches alone, would not take their grid for another one.
+    """Checks that mixers, which see only the number of patches, would not assume another grid.
 
         >>> check_proportions((8, 8), (4, 4))  # twice as large; (2, 8) would be taken for (4, 4)
 
+    Args:
+      grid: (rows, cols) of the patches.
+      stored: (rows, cols) that the network was made for.
     Raises: ValueError for as many patches as an image of the stored proportions has, in other ones.
     """
     taken = grid
@@ -176,7 +185,7 @@ def check_proportions(grid: tuple[int, int], stored: tuple[int, int]) -> None:
 
 
 class PatchEmbedding(nn.Module):
-    """An image to the vectors of its patches, by one product, with their positions.
+    """Maps an image to the vectors of its patches, with their positions, by one product.
 
         x_t = vec(patch_t((pixels / 255 - mean) / deviation)) W + b (+ P[t])
 
@@ -190,6 +199,7 @@ class PatchEmbedding(nn.Module):
     `class_token` (d), and a row of `positions` more; the tables are normal with deviation 0.02.
 
     Args:
+      d: model width, including appended codes.
       image: rows, columns and channels c that the table of positions is for. An image of another resolution
         has it interpolated, linearly.
       patch, stride, pad_image: see `fourier_attn.ops.patches.grid_of_patches`.
@@ -197,6 +207,7 @@ class PatchEmbedding(nn.Module):
       class_token: whether there is one.
       positions_kind, position_width: see `with_positions`.
       token_dropout: rate at which whole patches are zeroed in training, before positions are added.
+      initializer: see `fourier_attn.layers.initializers.dense`. Default "fan_in".
       dtype: of the computation; parameters are float32.
     Returns: the vectors, and None in place of a table of tokens.
     Raises: ValueError for an image that patches do not divide, with other channels, or see
@@ -222,12 +233,12 @@ class PatchEmbedding(nn.Module):
 
     @staticmethod
     def example(config: Any) -> jax.ShapeDtypeStruct:
-        """Inputs of a batch of one, of the size that the tables are for."""
+        """Returns shape and dtype of the inputs of a batch of one."""
         return jax.ShapeDtypeStruct((1, *config["image"]), jnp.uint8)
 
     @staticmethod
     def grid(config: Any) -> tuple[int, int]:
-        """Rows and columns of the patches."""
+        """Returns rows and columns of the patches."""
         return grid_of_patches(tuple(config["image"]), config["patch"], config["stride"], config["pad_image"])
 
     @nn.compact

@@ -1,4 +1,4 @@
-"""The encoder: an embedding, then blocks of a mixer and an MLP."""
+"""Defines the encoder: an embedding, then blocks with a mixer and an MLP."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -25,12 +25,17 @@ OPTIONS = {"activation": tuple(ACTIVATIONS), "norm_position": ("post", "pre")}
 
 
 def norm_with(eps: float, **fields: Any) -> nn.LayerNorm:
-    """Makes a normalisation whose variance is exact for means that are far from 0."""
+    """Makes a normalisation with an exact variance for means far from 0.
+
+    Args:
+      eps: number that is added to the variance.
+      fields: other fields of `flax.linen.LayerNorm`.
+    """
     return nn.LayerNorm(eps, use_fast_variance=False, **fields)
 
 
 class Block(nn.Module):
-    """One block of a mixer and an MLP.
+    """Applies a mixer and an MLP, each with a residual connection and a normalisation.
 
         x = LN(x + mix(x)),    then x = LN(x + MLP(x))        norm_position "post"
         x = x + mix(LN(x)),    then x = x + MLP(LN(x))        norm_position "pre"
@@ -100,7 +105,7 @@ class Block(nn.Module):
 
 
 class Encoder(nn.Module):
-    """An embedding, then the blocks, and after them a normalisation if there is one.
+    """Applies an embedding, the blocks, and a last normalisation if there is one.
 
         >>> from fourier_attn.layers.embed import TokenEmbedding
         >>> from fourier_attn.layers.controls import Identity

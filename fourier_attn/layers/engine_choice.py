@@ -13,7 +13,12 @@ from fourier_attn.optics.transform_plan import check_plan
 
 
 class Watch(NamedTuple):
-    """A monitor of engines that gets the layer's path, too."""
+    """Passes the path of a layer to a monitor of engines.
+
+    Args:
+      layer: path of the layer.
+      monitor: gets the path, then what the engine reports.
+    """
 
     layer: tuple[str, ...]
     monitor: Callable[..., None]
@@ -23,13 +28,13 @@ class Watch(NamedTuple):
 
 
 class OnEngine(nn.Module, kw_only=True):
-    """A layer whose transforms a Fourier-optical engine can compute.
+    """Lets a Fourier-optical engine compute the transforms of a layer.
 
     Args:
-      engine: a Fourier-optical engine that computes the transforms; None is exact.
-      eval_engine: the one of evaluation; None is the same as in training.
-      prefer: the engine's plan for sizes that are not its own: "error" for the fewest stages, each of which
-        adds its error, or "passes".
+      engine: engine that computes the transforms. Default None, exact.
+      eval_engine: engine of evaluation. Default None, the same as in training.
+      prefer: plan for sizes that the engine does not have: "error" for the fewest stages, each of which adds
+        its error, or "passes" for the fewest passes. Default "error".
     """
 
     engine: Engine | None = None
@@ -43,12 +48,14 @@ class OnEngine(nn.Module, kw_only=True):
 
     @nn.nowrap
     def choose_engine(self, train: bool) -> tuple[Engine | None, Array | None]:
-        """Returns the engine of training or of evaluation, and a key of the stream "noise" if it draws any.
+        """Returns the engine of training or of evaluation, and a key of the stream "noise" if it draws noise.
 
         Noise is physics and not dropout: it is on in evaluation too, where the steps pass a fixed key. Where
         an engine has calibrated ranges, their full scales are parameters of the layer, with no gradient.
         Before calibration they are 0, and the output is NaN.
 
+        Args:
+          train: whether the layer is called in training.
         Raises: ValueError for a plan that does not exist, or parameters without those that the engine asks
           for.
         """

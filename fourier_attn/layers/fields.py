@@ -1,9 +1,9 @@
 """Declares where the value of a mixer's field comes from.
 
-A field of a mixer is an option of the command line, whatever its name, unless its declaration says more:
+A field of a mixer is an option of the command line unless its declaration says otherwise:
 
     length: int = from_model("positions", 512)           set to the number of tokens, or of patches
-    grid: tuple[int, ...] = from_data("grid", ())        set to that of the patches where it is empty
+    grid: tuple[int, ...] = from_data("grid", ())        set to that of the patches if it is empty
     lengths: tuple[int, ...] = from_data("lengths", ())  set to the padded lengths of the data
     padding: str = from_run("init_padding", "zero")      set by `init_padding`, for weights to start from
     method: str = how_computed("auto")                   may change when weights are reused
@@ -41,12 +41,22 @@ PADDING, COMPUTE, HIDDEN = Source("run", "init_padding"), Source("compute"), Sou
 
 
 def from_model(name: str, default: T) -> T:
-    """Declares a field that each run sets from its model: "positions", the number of tokens or patches."""
+    """Declares a field that each run sets from its model: "positions", the number of tokens or patches.
+
+    Args:
+      name: "positions".
+      default: value outside of a run.
+    """
     return _declared(Source("model", name), default, (POSITIONS,))
 
 
 def from_data(name: str, default: T) -> T:
-    """Declares a field that each run sets from its data: "lengths", or an empty "grid"."""
+    """Declares a field that each run sets from its data: "lengths", or an empty "grid".
+
+    Args:
+      name: "lengths" or "grid".
+      default: value outside of a run.
+    """
     return _declared(Source("data", name), default, (GRID, LENGTHS))
 
 
@@ -54,18 +64,28 @@ def from_run(name: str, default: T, on_engines: Mapping[Any, Any] = MappingProxy
     """Declares a field that an option of the run sets: "init_padding", for the weights of `init_from`.
 
     Args:
-      on_engines: values that have another one in their place where the mixer gets an engine.
+      name: "init_padding".
+      default: value outside of a run.
+      on_engines: values that are replaced if the mixer gets an engine, with their replacements. Default none.
     """
     return _declared(Source("run", name), default, (PADDING,), {ON_ENGINES: on_engines})
 
 
 def how_computed(default: T) -> T:
-    """Declares an option that chooses how the same result is computed, whatever the weights."""
+    """Declares an option that chooses how the same result is computed, whatever the weights.
+
+    Args:
+      default: value of the field.
+    """
     return _declared(COMPUTE, default, (COMPUTE,))
 
 
 def not_an_option(default: T) -> T:
-    """Declares a field that no configuration has: a block's `dtype`, or what another module sets."""
+    """Declares a field that no configuration has: a block's `dtype`, or what another module sets.
+
+    Args:
+      default: value of the field.
+    """
     return _declared(HIDDEN, default, (HIDDEN,))
 
 

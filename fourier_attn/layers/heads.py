@@ -1,4 +1,4 @@
-"""Heads of a network: they turn the encoder's output into one vector of a sequence, and answers."""
+"""Defines the heads of a network, which turn the output of the encoder into predictions."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,27 +17,35 @@ from fourier_attn.ops.arguments import takes_arrays
 
 @takes_arrays
 def mean(x: Float[Array, "b t d"], mask: Bool[Array, "b t"] | None) -> Float[Array, "b d"]:
-    """The mean over the real tokens, (sum_i m_i x_i) / sum_i m_i; 0 where there is none.
+    """Returns the mean over the real tokens, (sum_i m_i x_i) / sum_i m_i; 0 if there is none.
 
-    >>> x = jnp.array([[[1.0], [3.0], [9.0]]])
-    >>> mean(x, jnp.array([[True, True, False]]))
-    Array([[2.]], dtype=float32)
+        >>> x = jnp.array([[[1.0], [3.0], [9.0]]])
+        >>> mean(x, jnp.array([[True, True, False]]))
+        Array([[2.]], dtype=float32)
+
+    Args:
+      x: the tokens, (b, t, d).
+      mask: True for real tokens, (b, t); None: all are real.
     """
     real = jnp.ones(x.shape[:2], jnp.float32) if mask is None else mask.astype(jnp.float32)
     return jnp.einsum("btd,bt->bd", x, real) / jnp.maximum(real.sum(axis=1), 1.0)[:, None]
 
 
 def at_positions(x: Float[Array, "b t d"], positions: Int[Array, "b p"] | None) -> Float[Array, "b p d"]:
-    """The tokens at some positions, y[b, i] = x[b, positions[b, i]]; None: all tokens.
+    """Returns the tokens at some positions, y[b, i] = x[b, positions[b, i]].
 
-    >>> at_positions(jnp.array([[[1.0], [3.0], [9.0]]]), jnp.array([[2, 0]]))[..., 0]
-    Array([[9., 1.]], dtype=float32)
+        >>> at_positions(jnp.array([[[1.0], [3.0], [9.0]]]), jnp.array([[2, 0]]))[..., 0]
+        Array([[9., 1.]], dtype=float32)
+
+    Args:
+      x: the tokens, (b, t, d).
+      positions: their numbers, (b, p); None: all tokens.
     """
     return x if positions is None else jnp.take_along_axis(x, positions[..., None], axis=1)
 
 
 class Head(nn.Module):
-    """Linear in one vector, of the sequence or of each token: y = W x + b, in float32.
+    """Applies a linear map to one vector, of the sequence or of each token: y = W x + b, in float32.
 
         >>> head, x, pooled = Head(outputs=2), jnp.ones((1, 3, 4)), jnp.ones((1, 4))
         >>> head.apply(head.init(jax.random.key(0), x, pooled), x, pooled).shape
@@ -75,7 +83,7 @@ class Head(nn.Module):
 
 
 class Question(nn.Module):
-    """The answer to a question about the tokens x of an image, which a question token attends to.
+    """Answers a question about the tokens x of an image, which a question token attends to.
 
         q = LN(mean_i E[word_i])                  the question token; the order of its words is not seen
         z = LN(q + attention(q; x)),    y = W (z + B relu(A z + a) + b) + c
@@ -175,7 +183,7 @@ class Features(nn.Module):
 
 
 class Pretraining(nn.Module):
-    """A masked language model, tied to the table of tokens E, and a judge of two segments' order.
+    """Predicts masked tokens, tied to the table of tokens E, and the order of two segments.
 
         mlm_i = LN(gelu(A x_i + a)) E^T + c          (b, t, vocab)
         nsp = W pooled + b                           (b, 2); 1: swapped
@@ -224,7 +232,7 @@ class Pretraining(nn.Module):
 
 
 class NextToken(nn.Module):
-    """A language model, tied to the table of tokens E: logits of the token that follows each token.
+    """Predicts the token that follows each token, tied to the table of tokens E (language model).
 
         logits_i = x_i E^T + c                  (b, t, vocab), in float32
         logits_i = (x_i A + a) E^T + c          where the table has another width (emb, appended positions)
@@ -234,8 +242,7 @@ class NextToken(nn.Module):
         >>> head.apply(head.init(jax.random.key(0), x, pooled, **tied), x, pooled, **tied).shape
         (1, 3, 7)
 
-    Parameters: `bias` (vocab), zero at first; `projection/kernel` (d, e), `/bias`, where E has another
-    width.
+    Parameters: `bias` (vocab), zero at first; `projection/kernel` (d, e), `/bias`, where E has another width.
 
     Args:
       initializer: see `fourier_attn.layers.initializers.dense`.

@@ -1,4 +1,4 @@
-"""Initial values: Flax's, or those of PyTorch's modules, with which the articles' listings begin."""
+"""Makes initial values: Flax's, or those of PyTorch's modules, which the articles' listings use."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def _check(initializer: str) -> None:
 
 
 def dense(initializer: str, inputs: int) -> dict[str, Any]:
-    """Returns the initializers that a dense layer with so many inputs takes.
+    """Returns the initializers of a dense layer with this many inputs.
 
     "fan_in": weights are normal, cut at two deviations, with variance 1 / inputs, and biases 0. "torch": both
     are U(-1 / sqrt(inputs), 1 / sqrt(inputs)), as in torch.nn.Linear.
@@ -28,6 +28,9 @@ def dense(initializer: str, inputs: int) -> dict[str, Any]:
         >>> sorted(dense("torch", 8))
         ['bias_init', 'kernel_init']
 
+    Args:
+      initializer: "fan_in" or "torch".
+      inputs: number of inputs.
     Raises: ValueError for another initializer.
     """
     _check(initializer)
@@ -47,6 +50,8 @@ def table(initializer: str) -> nn.initializers.Initializer:
         >>> table("fan_in")(jax.random.key(0), (7, 4)).shape
         (7, 4)
 
+    Args:
+      initializer: "fan_in" or "torch".
     Raises: ValueError for another initializer.
     """
     _check(initializer)

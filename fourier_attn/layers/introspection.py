@@ -1,4 +1,4 @@
-"""Shows what the mixers of a network do with one example, and where its answers look."""
+"""Shows what the mixers of a network do with one example, and which tokens its predictions use."""
 
 from typing import Any, NamedTuple
 
@@ -34,7 +34,10 @@ def inspect(network: nn.Module, params: Any, inputs: Any, **given: Any) -> list[
     A mixer on an engine is shown as its exact twin.
 
     Args:
-      given: what else the network takes, such as a mask.
+      network: the model.
+      params: its parameters.
+      inputs: a batch of one example.
+      given: other inputs of the network, such as a mask.
     """
     seen: list[Inside] = []
 
@@ -52,15 +55,18 @@ def inspect(network: nn.Module, params: Any, inputs: Any, **given: Any) -> list[
 
 
 def attention_maps(network: Any, params: Any, inputs: Any, **given: Any) -> np.ndarray:
-    """The weight that each head gives each token (b, h, t) for the network's answers to a batch.
+    """Returns the weight (b, h, t) that each head gives each token for the network's predictions.
 
     Of a question it is that of the question token; otherwise, in the last block whose weights depend on the
     input (attention, circular attention, a lambda layer, whose weights have any sign), the first token's,
-    where the answer is read there, or the mean over the tokens, without padding where the network knows it.
-    A network without such a block has no heads. A mixer on an engine is shown as its exact twin.
+    where the answer is read there, or the mean over the tokens, without padding where the network knows it. A
+    network without such a block has no heads. A mixer on an engine is shown as its exact twin.
 
     Args:
-      given: what else the network takes, such as a question.
+      network: the model.
+      params: its parameters.
+      inputs: a batch.
+      given: other inputs of the network, such as a question.
     """
     arrays: dict[str, Any] = {name: jnp.asarray(value) for name, value in given.items()}
     draws = {"noise": jax.random.key(0)}
@@ -93,7 +99,7 @@ def attention_maps(network: Any, params: Any, inputs: Any, **given: Any) -> np.n
 
 
 def _exact(layer: Any) -> dict[str, None]:
-    """The fields of a layer that make it exact."""
+    """Returns the fields of a layer that make it exact."""
     return dict.fromkeys(engines(type(layer)))
 
 

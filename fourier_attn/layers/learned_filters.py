@@ -1,4 +1,4 @@
-"""Extracts what layers have learned that no input changes: filters and tables, as arrays."""
+"""Extracts learned filters and tables, which do not depend on the input, as arrays."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,22 +13,23 @@ from fourier_attn.layers.lambdas import LambdaLayer
 
 
 def learned(layer: nn.Module, params: Any, d: int) -> dict[str, Array]:
-    """The filters of a layer by name, each with a leading axis of filters; {} where it has none.
+    """Returns the filters of a layer by name, each with a leading axis of filters; {} if it has none.
 
     Of circular attention "merged", by which alone queries and keys act, and "value":
 
         m[a, s] = sum_t w_query[a, t] w_key[a, t + s]       q_i . k_j = sum_n x_i[n] sum_s m[a, s] x_j[n + s]
 
     with t + s taken modulo the sizes of the token where the boundary is circular; else s = 0 in the middle.
-    Of a lambda layer "position", R for each of the k depths, summed over the intra-depth; of a global
-    filter "gain", |W| for each feature, by frequency.
+    Of a lambda layer "position", R for each of the k depths, summed over the intra-depth; of a global filter
+    "gain", |W| for each feature, by frequency.
 
         >>> layer, x = GlobalFilter(length=4), jnp.ones((1, 4, 2))
         >>> learned(layer, layer.init(jax.random.key(0), x), 2)["gain"].shape  # features, frequencies
         (2, 3)
 
     Args:
-      params: what `layer.apply` takes.
+      layer: the layer.
+      params: the variables that `layer.apply` takes.
       d: width of the tokens, which kernels may be shorter than.
     """
     return LEARNED[type(layer)](layer, params["params"], d) if type(layer) in LEARNED else {}
