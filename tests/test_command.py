@@ -136,7 +136,7 @@ BAD = [
         "leave it out; use",
     ),
     (MAIN, ["--mode=predict", "--text=fine"], "--mode=predict needs --workdir=DIR"),
-    (MAIN, ["--mode=predict", "--text=fine", "--workdir=nowhere"], "holds no run"),
+    (MAIN, ["--mode=predict", "--text=fine", "--workdir=nowhere"], "contains no run"),
     (SPEEDUP, [], "--config= cannot be read; name one like --config=fnet:imdb"),
     (PREPARE, ["--dataset=imdb_reviews"], "--dataset and --source are needed"),
     (PREPARE, ["--dataset=squad", "--source=x"], "--dataset=squad: value should be one of"),
@@ -158,7 +158,7 @@ def test_bad_input_gets_one_message(reply: Callable, cases: list) -> None:
 
 def test_empty_text(trained: Path) -> None:
     code, _, err = answer(MAIN, "--mode=predict", f"--workdir={trained}", "--text=")
-    assert (code, err) == (2, "error: text='' is empty; write a text there\n")
+    assert (code, err) == (2, "error: text='' is empty; give a text\n")
     code, _, err = answer(MAIN, "--mode=predict", f"--workdir={trained}", "--text=abc \udcff")
     assert (code, err.count("\n")) == (2, 1)
     assert "is not UTF-8" in err
@@ -167,7 +167,7 @@ def test_empty_text(trained: Path) -> None:
 def test_another_configuration(trained: Path) -> None:
     code, _, err = answer(MAIN, *TOY, f"--workdir={trained}", "--config.train.epochs=2")
     assert code == 2
-    assert "was made by another configuration: train.epochs is 3 there, 2 now" in err
+    assert "has a run with another configuration: train.epochs is 3 there, 2 now" in err
 
 
 @pytest.mark.slow

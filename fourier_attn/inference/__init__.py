@@ -1,1 +1,1 @@
-"""A trained run in use: predictions, streams of inputs, exports."""
+"""Uses trained runs: predictions, evaluation, files of inputs, text generation, explanations and exports."""

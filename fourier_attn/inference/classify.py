@@ -1,6 +1,6 @@
-"""Predictions of an exported classifier: python classify.py "a text" "another". For pairs, give each text and
-its second in turn. Where words have tags, the words of a text have blanks between them. Needs jax, numpy,
-tokenizers, flatbuffers and the files next to it, nothing else."""
+"""Runs an exported classifier: python classify.py "a text" "another text". For pairs, give each text and its
+second text in turn. For tagging, separate the words of a text by blanks. This file needs only jax, numpy,
+tokenizers, flatbuffers and the files next to it."""
 
 import hashlib
 import io
@@ -13,15 +13,15 @@ import jax.export
 import numpy as np
 from tokenizers import Tokenizer
 
-SUMS = "SHA256SUMS"  # of an exported folder, in the form that `sha256sum --check` reads
-THRESHOLD = 0.5  # probability from which a text has a label, where it may have several
-MOST = 256  # rows of a call; more are computed in parts
+SUMS = "SHA256SUMS"  # in an exported folder, in the form that `sha256sum --check` reads
+THRESHOLD = 0.5  # smallest probability of a predicted label, for tasks with several labels
+MOST = 256  # largest number of rows of a call; more rows are split
 
 
 def check_sums(folder: Path) -> None:
-    """Compares the files of an exported folder with its SHA256SUMS; a folder without that file passes.
+    """Compares the files of an exported folder with its SHA256SUMS, if it has this file.
 
-    Raises: ValueError that names the first file that is missing or differs.
+    Raises: ValueError that names the first missing or changed file.
     """
     file = folder / SUMS
     for line in file.read_text().splitlines() if file.is_file() else ():
@@ -30,8 +30,8 @@ def check_sums(folder: Path) -> None:
         inside = ".." not in Path(name).parts and not Path(name).is_absolute()
         if not inside or not path.is_file() or checksum(path) != expected:
             raise ValueError(
-                f"{path} is not as it was exported (its sum in {SUMS} differs); copy the folder again, or "
-                f"remove {SUMS} if you have changed the file yourself"
+                f"{path} has changed since the export (its sum in {SUMS} differs); copy the folder again, or "
+                f"remove {SUMS} if you changed the file yourself"
             )
 
 
@@ -47,10 +47,11 @@ def beyond(count: int, room: int) -> float:
 
 
 def word_places(ends: Any, words: Any) -> np.ndarray:
-    """Returns the first token of each word of a sentence: the first one that ends after the word begins.
+    """Returns the index of each word's first token: the first token that ends after the word begins.
 
     Args:
-      ends: where each token ends, in characters of the words with a blank between them.
+      ends: the end of each token, in characters of the words joined by blanks.
+      words: the words.
     """
     begins = np.cumsum([0, *(len(word) + 1 for word in words)])[:-1]
     return np.searchsorted(np.asarray(ends, np.int64), begins, side="right")
@@ -59,9 +60,9 @@ def word_places(ends: Any, words: Any) -> np.ndarray:
 def entities(tags: Any) -> list[tuple[str, int, int]]:
     """Returns the type, the first and the last word of each entity that tags mark, as conlleval reads them.
 
-    Tags are O or a prefix, a hyphen and a type. A word begins an entity if it has the prefix B or S, if the
-    word before it is O, E or S, or if that word has another type; otherwise it continues the entity. So IOB1,
-    IOB2 and BIOES need not be told apart. The prefixes L, U and M of other schemes are E, S and I.
+    A tag is O, or a prefix, a hyphen and a type. A word begins an entity if it has the prefix B or S, if the
+    word before it is O, E or S, or if that word has another type. Any other word continues the entity. These
+    rules hold for IOB1, IOB2 and BIOES. The prefixes L, U and M of other schemes mean E, S and I.
 
     >>> entities(["B-PER", "I-PER", "O", "I-LOC", "I-PER"])
     [('PER', 0, 1), ('LOC', 3, 3), ('PER', 4, 4)]
@@ -81,14 +82,18 @@ def entities(tags: Any) -> list[tuple[str, int, int]]:
 def context_windows(
     question: list[int], context: list[int], length: int, stride: int, cls: Any, sep: Any
 ) -> list[tuple[list[int], int, int]]:
-    """Returns rows of at most `length` tokens with a question and a window of its context.
+    """Returns rows with a question and a window of its context.
 
         [CLS] question [SEP] window [SEP]
 
-    Windows begin `stride` tokens apart, or closer if they would leave tokens out; the last one ends with the
-    context. Of a question that would fill more than half of a row the beginning is taken.
+    The last window ends with the context. A question that would fill more than half of a row is cut.
 
-    Returns: each row, the first token of the context in it, and how many of its tokens it has.
+    Args:
+      question, context: token ids.
+      length: largest number of tokens of a row.
+      stride: number of tokens from one window to the next; smaller if windows would skip tokens.
+      cls, sep: ids of [CLS] and [SEP].
+    Returns: for each row its tokens, the index of its first token of the context, and the number of these.
     """
     question = question[: (length - 3) // 2]
     room = length - 3 - len(question)
@@ -101,7 +106,7 @@ def context_windows(
 
 
 def span_probabilities(logits: np.ndarray) -> np.ndarray:
-    """Returns the probability (p, 2) of each place to be the first and the last one of an answer."""
+    """Returns the probabilities (p, 2) that each token is the first and the last one of the answer."""
     logits = logits.astype(np.float64)
     weights = np.exp(logits - logits.max(axis=0))
     return weights / weights.sum(axis=0)
@@ -114,13 +119,15 @@ def answer_of(
 
         p(i, j) = p_first(i) p_last(j),    i <= j < i + most,    the largest over all windows
 
-    With `unanswerable`, "" is the answer where p(0, 0), that of no answer, is larger in every window.
+    With `unanswerable`, the answer is "" if p(0, 0), the probability of no answer, is larger in every window.
 
     Args:
+      context: the text.
       offsets: characters (begin, end) of each token of the context.
-      windows: of each window the probabilities (1 + tokens, 2); the first place stands for no answer.
-      begins: the first token of the context in each window.
-      most: tokens of an answer.
+      windows: for each window the probabilities (1 + tokens, 2); the first row means no answer.
+      begins: index of the first token of the context in each window.
+      most: largest number of tokens of an answer.
+      unanswerable: whether questions may have no answer.
     """
     best, first, last = -1.0, 0, 0
     for window, begin in zip(windows, begins, strict=True):
@@ -139,11 +146,18 @@ def answer_of(
 
 
 class Classifier:
-    """The programs in a folder, and what tokens they take.
+    """Loads the programs of an exported folder, and predicts with them.
 
-    Texts in any number are padded to the next power of two, up to `MOST` rows, so that at most nine programs
-    are compiled for each padded length. `cut` has the share of each text of the latest call that was not
-    read, because it has more tokens than `length` in manifest.json.
+        classifier = Classifier("exported")
+        classifier(["a fine film"])   # probabilities (1, classes)
+
+    The number of rows is padded to a power of two, up to `MOST`, so that at most nine programs are compiled
+    for each padded length. `cut` has, for each text of the latest call, the share of tokens that were not
+    read because the text is longer than `length` in manifest.json.
+
+    Args:
+      folder: the exported folder.
+    Raises: ValueError for files that changed since the export.
     """
 
     cut: tuple[float, ...] = ()
@@ -161,11 +175,16 @@ class Classifier:
             self.tokenizer.encode_special_tokens = True
 
     def __call__(self, inputs: Any, text_pairs: Any = None) -> Any:
-        """Probabilities (n, classes), or scores (n), of texts, or of images, bytes (n, rows, cols, 3).
+        """Returns probabilities (n, classes) or scores (n,).
 
-        Of nothing they are an empty array. Where words have tags, they are a list with the probabilities
-        (words, classes) of each text; words that were cut have none. Of questions and their contexts they are
-        a list of answers, see `answer_of`.
+        For tagging, the result is a list with the probabilities (words, classes) of each text, without words
+        that were cut. For questions and their contexts it is a list of answers, see `answer_of`. Without
+        inputs it is an empty array.
+
+        Args:
+          inputs: n texts, or images as bytes (n, rows, cols, 3).
+          text_pairs: the second text of each pair, or the context of each question; default None.
+        Raises: ValueError for inputs that do not fit the network.
         """
         if isinstance(inputs, str | bytes):
             raise ValueError(f"inputs={inputs!r:.40} is one text; give a list of texts")
@@ -191,12 +210,12 @@ class Classifier:
         return np.stack(self.answers(rows))
 
     def tagged(self, sentences: list[list[str]]) -> list[np.ndarray]:
-        """Returns the probabilities of the classes of each word that is read."""
+        """Returns class probabilities (words, classes) for each of the `sentences`, without cut words."""
         framed = self.facts["cls"] is not None and self.facts["sep"] is not None
         room, rows, places = self.facts["length"] - 2 * framed, list[list[int]](), list[np.ndarray]()
         for words in sentences:
             if not words:
-                raise ValueError("a text has no words; write some there")
+                raise ValueError("a text has no words; give at least one")
             read = self.tokenizer.encode(" ".join(words), add_special_tokens=False)
             first = word_places([end for _, end in read.offsets], words)
             rows.append(self.row(" ".join(words), None)[0])
@@ -246,7 +265,12 @@ class Classifier:
         return [cls, *a, sep, *b[: length - 3 - len(a)], sep], cut
 
     def run(self, program: int, *arrays: np.ndarray) -> np.ndarray:
-        """Returns the answers of a program to all rows, in calls of few different numbers of rows."""
+        """Returns the answers to all rows, with few different numbers of rows per call.
+
+        Args:
+          program: padded length of the program; 0 for images.
+          arrays: its inputs, with one row for each example.
+        """
         rows, parts = len(arrays[0]), []
         count = self.facts["batch"] or min(MOST, 1 << (rows - 1).bit_length())
         for start in range(0, rows, count):
@@ -258,19 +282,19 @@ class Classifier:
 
 
 def main(words: list[str]) -> None:
-    """Prints the answer to each text of a command line. Raises: ValueError for what cannot be answered."""
+    """Prints the answer to each text of a command line. Raises: ValueError for invalid inputs."""
     classifier = Classifier(Path(__file__).parent)
     if classifier.facts["inputs"] != "tokens":
         size = classifier.programs[0].in_avals[0].shape[1:]
         raise ValueError(
-            f"{words[0]!r}: this network takes images, and reads no files; in Python, give "
-            f"classify.Classifier(folder) an array of bytes (n, {', '.join(map(str, size))})"
+            f"{words[0]!r}: this network takes images, which this command cannot read; in Python, call "
+            f"classify.Classifier(folder) with an array of bytes (n, {', '.join(map(str, size))})"
         )
     texts, pairs = words, None
     if classifier.facts["pairs"]:
         texts, pairs = words[::2], words[1::2]
         if len(texts) > len(pairs):
-            raise ValueError(f"{texts[-1]!r} has no second text; give texts in pairs")
+            raise ValueError(f"{texts[-1]!r} lacks its second text; give texts in pairs")
     for line, answer in zip(texts, classifier(texts, pairs), strict=True):
         if classifier.facts.get("words"):
             for word, row in zip(line.split(), answer, strict=False):
@@ -297,7 +321,7 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a label may have letters that the terminal lacks
+            stream.reconfigure(errors="backslashreplace")  # escape letters that the terminal cannot show
     try:
         main(sys.argv[1:])
     except ValueError as error:

@@ -22,14 +22,18 @@ PLACES = ("dir", "train", "validation", "test")  # options of `data` that may di
 
 
 def load_splits(config: Config, directory: Path, data_dir: str | None = None) -> data.Splits:
-    """Returns the data of the run in `directory`, read with its own tokenizer.
+    """Reads the data of a run with its own tokenizer.
 
+    Args:
+      config: configuration of the run.
+      directory: directory of the run, which has its tokenizer.
+      data_dir: directory of TFDS's data sets; default None: `data.dir`.
     Raises: ValueError if the tokenizer or the data set cannot be used.
     """
     if data_dir is not None:
         config = with_values(config, {"data.dir": data_dir})
     if data.task_of(config.data).fitted:
-        load_tokenizer(tokenizer_file(directory))  # without it, another one would be fitted
+        load_tokenizer(tokenizer_file(directory))  # raises if it is missing; otherwise a new one is fitted
     return data.load(config.data, directory=directory)
 
 
@@ -41,23 +45,28 @@ def evaluate(
     devices: Mapping[str, str] = MappingProxyType({}),
     output: str | Path | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Returns metrics of the run's best weights on validation and test, without writing into its directory.
+    """Returns the metrics of a run's best weights on its validation and test splits.
 
-    A test split whose labels are not public is left out. The rows must be those that the run was made with,
-    or it could be evaluated on its training examples; but `places` may name another test.
+        evaluate("runs/fnet-imdb")["test"]["accuracy"]
+
+    Test splits without public labels are skipped. The rows must be those that the run was trained with, since
+    other rows could include its training examples. `places` may name another test set, however. The
+    directory of the run is not changed.
 
     Args:
-      data_dir: directory of TFDS's data sets; None: the one of the training.
-      places: new values of the knobs `PLACES`, or names of corpora; "": unchanged.
-      allow_drift: whether to evaluate on other rows nevertheless.
-      devices: files of measured devices that have moved since the training, by their knobs.
-      output: folder for the reports on the classes, see `fourier_attn.train.report`; None: none is written.
+      directory: directory of the run.
+      data_dir: directory of TFDS's data sets; default None: that of the training.
+      places: new values of the options `PLACES` of `data`, or of corpora; "": unchanged.
+      allow_drift: whether to evaluate although the rows differ; default False.
+      devices: files of measured devices that replace those of the training, by option.
+      output: folder for the reports on classes, see `fourier_attn.train.report`; default None: no report.
+    Returns: for each split its metrics by name; for a run with several seeds means and deviations.
     Raises: ValueError if the run or its data set cannot be used.
     """
     directory = paths.given(directory).resolve()
     if folder.is_export(directory) and not is_run(directory):
         raise ValueError(
-            f"workdir={directory} is an exported folder without a data set; to score a labelled table, use "
+            f"workdir={directory} is an exported folder, which has no data set; score a labelled table with "
             "--mode=predict --input=FILE.csv"
         )
     config, network, params = restore(directory, devices)
@@ -82,12 +91,14 @@ def evaluate(
 
 
 def report_folder(output: str | Path | None, task: data.Task) -> Path | None:
-    """Makes the folder that gets a report on classes. Raises: ValueError."""
+    """Makes the folder for a report on classes; returns None without `output`. Raises: ValueError."""
     if output is None:
         return None
     path = paths.given(output)
     if task.head not in CLASSES and not task.multi_label:
-        raise ValueError(f"--output={output} gets the report on classes, which this task lacks; leave it out")
+        raise ValueError(
+            f"--output={output} is for a report on classes, but this task has none; leave it out"
+        )
     if path.exists() and not path.is_dir():
         raise ValueError(f"--output={output} is a file; name a folder for the report")
     atomic.make_folder(path)
@@ -99,25 +110,29 @@ def _say(line: str) -> None:
 
 
 def _check_rows(directory: Path, splits: data.Splits, before: str, now: str, allow_drift: bool) -> None:
-    """Checks that a run is evaluated on the rows that it was made with; prints a note if it is not.
+    """Checks that a run is evaluated on the rows that it was trained with; prints a note about other rows.
+
+    A new test file may have other rows. If data.test was empty, the old test rows were part of data.train.
 
     Args:
-      before, now: the file that data.test names; a new one need not have the old rows, which were a share of
-        train if data.test was empty.
+      directory: directory of the run, which has its fingerprints.
+      splits: the data that were read now.
+      before, now: values of data.test in the run and in this evaluation.
+      allow_drift: whether other rows are allowed.
     Raises: ValueError.
     """
     changes = fingerprints.data_changes(directory, splits.fingerprints())
     if now != before:
         named = {"data.test", "data.files.test", *([] if before else ["data.train"])}
         if named & changes.keys():
-            print(f"note: test is {now}, not what the run was made with", file=sys.stderr)
+            print(f"note: the test set is {now}, not that of the run", file=sys.stderr)
         changes = {name: change for name, change in changes.items() if name not in named}
     listed = ", ".join(f"{name} {change}" for name, change in changes.items())
     if changes and not allow_drift:
         raise ValueError(
-            f"workdir={directory} was made with other data ({listed}), so that it may have been trained on "
-            "what it would be evaluated on; restore them, name their place, as --config.data.train=FILE, or "
-            "evaluate nevertheless with --allow_drift=data"
+            f"workdir={directory} was trained with other data ({listed}), which may contain rows of this "
+            "evaluation; restore the data, give their new path (--config.data.train=FILE), or allow the "
+            "change with --allow_drift=data"
         )
     if changes:
-        print(f"note: other data than the run was made with ({listed})", file=sys.stderr)
+        print(f"note: the data differ from those of the training ({listed})", file=sys.stderr)

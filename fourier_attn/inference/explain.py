@@ -1,9 +1,9 @@
-"""A look inside a trained run: python -m fourier_attn.main --mode=explain --workdir=runs/NAME --text="..."
+"""Shows attention maps and filters: fourier-attn --mode=explain --workdir=runs/NAME --text="..."
 
-Writes explain.json and explain.png into the run's directory, or where --output says: the answer; over an
-image (--image=FILE) where attention, circular attention or lambda layers looked for it; the weights that
-each block gives to tokens (these, and the fixed mixers); and what was learned once for all inputs: merged
-filters of circular attention, position tables of lambda layers, global filters.
+The command writes explain.json and explain.png into the run's directory, or to --output. They contain the
+answer; for an image (--image=FILE) the attention map of attention, circular attention or lambda layers; for
+each block the weights between tokens; and learned filters that are the same for all inputs: merged filters of
+circular attention, position tables of lambda layers, and global filters.
 """
 
 import json
@@ -27,14 +27,18 @@ from fourier_attn.ops.patches import fold
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.step import model_inputs
 
-MOST = 8  # heads, or filters, of a block in the figure
-NAMED = 26  # at most this many tokens are named at the axes
+MOST = 8  # largest number of heads or filters of a block in the figure
+NAMED = 26  # largest number of tokens that are named at the axes
 ACROSS, ACROSS_NAMED = 4, 2  # maps in a line, without and with names of tokens
 
 
 @runtime_checkable
 class Network(Protocol):
-    """Describes the part of `fourier_attn.inference.predictor.Predictor` that is used here."""
+    """Declares the part of `fourier_attn.inference.predictor.Predictor` that this module uses.
+
+    Args:
+      inputs, text_pairs, texts, images, questions: see the methods of `Predictor`.
+    """
 
     config: Config
     network: Any
@@ -50,16 +54,17 @@ class Network(Protocol):
 
 
 class Explanation(NamedTuple):
-    """Shows what a network did with one input.
+    """Holds the answer, the attention maps and the filters for one input.
 
     Args:
-      answer: the answer of `Predictor`; None for pre-training, which only fills masks.
-      tokens: names of the tokens of a text; [] for an image.
+      answer: the answer of `Predictor`; None for language models and pretraining.
+      tokens: the tokens of a text; [] for an image.
       question: the question about an image; None without one.
-      pictures: an image in colour, and the same with brightness by its weights; [] for a text.
-      map: where each head looks for the answer in an image (h, rows, cols); empty for a text.
-      blocks: of each block the name of its mixer, the weights (h, t, t) that each token i gives to tokens j,
-        and the filters that it has learned, see `fourier_attn.layers.introspection.Inside`.
+      pictures: an image in colour, and the same image with its brightness scaled by the attention map; [] for
+        a text.
+      map: attention map of each head over an image (h, rows, cols); empty for a text.
+      blocks: for each block the name of its mixer, the weights (h, t, t) of token j for token i, and its
+        learned filters, see `fourier_attn.layers.introspection.Inside`.
     """
 
     answer: dict[str, Any] | None
@@ -70,27 +75,32 @@ class Explanation(NamedTuple):
     blocks: list[Inside]
 
     def document(self) -> dict[str, Any]:
-        """Returns the same as JSON has it, with arrays rounded to six digits."""
+        """Returns a document for JSON, with arrays as lists that are rounded to six digits."""
         values = self._asdict() | {"pictures": [each.tolist() for each in self.pictures]}
         return values | {"map": _digits(self.map), "blocks": [_plain(block) for block in self.blocks]}
 
     def plot(self) -> Figure:
-        """Plots a row of maps for each block and kind."""
+        """Plots one row of maps for each block and kind of map."""
         return plot(self.document())
 
 
 def explain(
     predictor: Network, text: str | None = None, text_pair: str | None = None, image: str | None = None
 ) -> Explanation:
-    """Returns what a network did with a text, a pair of texts, or an image with or without a question.
-
-    Of several networks the first one is shown; the answer is that of all.
+    """Returns attention maps and filters for a text, a pair of texts, or an image.
 
         seen = explain(predictor, "not a dull moment")
         seen.tokens, seen.blocks[0].weights
         seen.plot()
 
-    Raises: ValueError for input that does not fit the task, and for mixers with nothing to look at.
+    For a run with several seeds, the maps are those of the first network, and the answer is that of all.
+
+    Args:
+      predictor: the loaded run.
+      text: the text, or the question about the image; default None.
+      text_pair: the second text of a pair; default None.
+      image: path of the image; default None.
+    Raises: ValueError for inputs that do not fit the task, and for networks without maps or filters.
     """
     batch, tokens = _batch(predictor, text, text_pair, image)
     params = predictor.params
@@ -100,7 +110,7 @@ def explain(
     pictures, maps = _over_image(predictor, params, batch)
     if not len(maps) and not any(block.weights is not None or block.filters for block in blocks):
         mixers = " and ".join(sorted({block.mixer for block in blocks}))
-        raise ValueError(f"the network has {mixers}, with nothing to look at; name another run")
+        raise ValueError(f"the network has {mixers}, without attention maps or filters; use another run")
     return Explanation(
         answer=_answer(predictor, text, text_pair, image),
         tokens=tokens,
@@ -119,18 +129,21 @@ def write(
     image: str | None,
     output: Path | None,
 ) -> list[Path]:
-    """Explains an input of the run in `directory`, and writes it as JSON and as a picture.
+    """Writes the explanation of one input as JSON and as a picture.
 
     Args:
+      predictor: the loaded run.
+      directory: directory of the run.
+      text, text_pair, image: see `explain`.
       output: path of the files without their endings; None: `explain` in the directory.
-    Returns: the files.
+    Returns: the two files.
     Raises: ValueError for a run, a text or an image that cannot be used.
     """
     directory = directory.resolve()
     stem = output or directory / "explain"
     files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("json", "png")]
     if image is not None and paths.given(image).resolve() in [file.resolve() for file in files]:
-        raise ValueError(f"output={stem}: it would be written over the image; choose another name")
+        raise ValueError(f"output={stem} would be written over the image; choose another name")
     found = explain(predictor, text, text_pair, image)
     atomic.make_folder(stem.parent)
     document = {"run": directory.name} | found.document()
@@ -143,24 +156,34 @@ def write(
 def _batch(
     predictor: Network, text: str | None, text_pair: str | None, image: str | None
 ) -> tuple[dict[str, Any], list[str]]:
-    """Returns the input as a batch without padding, and the names of its tokens ([] for an image)."""
+    """Returns the input as a batch without padding, and its tokens ([] for an image).
+
+    Args:
+      predictor, text, text_pair, image: see `explain`.
+    Raises: ValueError for an input that does not fit the task.
+    """
     task = predictor.config.data.task
     if not predictor.task.images:
         if image is not None or text is None:
-            raise ValueError(f"the task {task!r} is about texts; give one, --text='...'")
+            raise ValueError(f"the task {task!r} takes texts; give --text='...'")
         batches = predictor.text_batches([text], None if text_pair is None else [text_pair])
         return batches[0], [predictor.tokenizer.id_to_token(int(i)) for i in batches.rows[0]]
     if image is None or text_pair is not None:
-        raise ValueError(f"the task {task!r} is about images; give one, --image=FILE")
+        raise ValueError(f"the task {task!r} takes images; give --image=FILE")
     return predictor.image_batches([image], None if text is None else [text])[0], []
 
 
 def _over_image(
     predictor: Network, params: Any, batch: dict[str, Any]
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """Returns an image with and without its weights, and each head's map for the answer (h, rows, cols).
+    """Returns an image without and with its attention map, and the maps of all heads (h, rows, cols).
 
-    A text has neither: both are empty.
+    Both are empty for a text.
+
+    Args:
+      predictor: the loaded run.
+      params: weights of one network.
+      batch: the input.
     """
     if not predictor.task.images:
         return [], np.zeros((0, 0, 0), np.float32)
@@ -173,14 +196,14 @@ def _over_image(
 
 
 def lit(pixels: np.ndarray, weights: np.ndarray, config: Fields) -> list[np.ndarray]:
-    """Returns the image in colour, and the same with brightness by the weights of its patches.
+    """Returns an image in colour, and the same with its brightness scaled by the weights of its patches.
 
-    Black is 0, or the least weight if some are negative.
+    Black means 0, or the smallest weight if some are negative.
 
     Args:
-      pixels: (rows, cols, channels), bytes.
-      weights: weight of each patch, row by row.
-      config: the shape of patches, see `fourier_attn.ops.patches.fold`.
+      pixels: uint8 (rows, cols, channels).
+      weights: weight of each patch (n,), row by row.
+      config: model options with the shape of patches, see `fourier_attn.ops.patches.fold`.
     """
     k = config["patch"]
     patches = jnp.broadcast_to(jnp.asarray(weights)[:, None, None, None], (len(weights), k, k, 1))
@@ -194,7 +217,11 @@ def lit(pixels: np.ndarray, weights: np.ndarray, config: Fields) -> list[np.ndar
 def _answer(
     predictor: Network, text: str | None, text_pair: str | None, image: str | None
 ) -> dict[str, Any] | None:
-    """Returns the answer to the input; None for language models and pre-training."""
+    """Returns the answer to the input; None for language models and pretraining.
+
+    Args:
+      predictor, text, text_pair, image: see `explain`.
+    """
     if image is not None:
         return predictor([image], None if text is None else [text])[0]
     if text is None or not OBJECTIVES[predictor.task.head].written:
@@ -203,7 +230,7 @@ def _answer(
 
 
 def _plain(block: Inside) -> dict[str, Any]:
-    """Returns the maps of a block as JSON has them."""
+    """Returns the maps of a block as lists for JSON."""
     arrays = {"weights": block.weights, **block.filters}
     return {"mixer": block.mixer} | {name: _digits(array) for name, array in arrays.items()}
 
@@ -300,20 +327,26 @@ def _heads(part: SubFigure, row: Row, across: int, ends: tuple[float, float], to
 
 
 def _title(document: dict[str, Any]) -> str:
-    """Returns the question about an image, and the answer if it is one class."""
+    """Returns the title: the question about an image, and the answer if it is one class."""
     answer = document.get("answer") or {}
     said = f"{answer['label']} ({100 * answer['probability']:.1f} %)" if "label" in answer else ""
     return " ".join(filter(None, (document.get("question"), said)))
 
 
 def _range(array: np.ndarray) -> tuple[float, float]:
-    """Returns the range of the colours: from 0, or around it if there are negative numbers."""
+    """Returns the range of the colours: from 0, or symmetric around 0 if some numbers are negative."""
     most = float(np.abs(array).max())
     return -most if array.min() < 0 else 0.0, most
 
 
 def _over(row: Sequence[Axes], pictures: Sequence[np.ndarray], maps: np.ndarray) -> None:
-    """Plots the pictures, and maps of the first heads."""
+    """Plots pictures and the maps of the first heads.
+
+    Args:
+      row: axes of the plots.
+      pictures: images in colour.
+      maps: attention maps (h, rows, cols).
+    """
     least, most = _range(maps)
     colours = style.DIVERGING if least < 0 else style.SEQUENTIAL
     names = (*("image", "mean of heads")[: len(pictures)], *(f"head {n}" for n in range(1, MOST + 1)))
@@ -325,7 +358,13 @@ def _over(row: Sequence[Axes], pictures: Sequence[np.ndarray], maps: np.ndarray)
 
 
 def _map(axes: Axes, values: np.ndarray, least: float, most: float) -> None:
-    """Plots one map, or a curve for an array with one axis; columns are the attended tokens."""
+    """Plots one map, or a curve for an array with one axis. Columns are the attended tokens.
+
+    Args:
+      axes: axes of the plot.
+      values: the map (t, t), or (n,).
+      least, most: range of the colours.
+    """
     axes.set_axis_on()
     if values.ndim == 1:
         axes.plot(values)

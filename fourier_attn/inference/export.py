@@ -1,9 +1,14 @@
-"""A trained run for elsewhere: python -m fourier_attn.export --workdir=DIR --to=DIR [--format=...].
+"""Exports a trained run: python -m fourier_attn.export --workdir=DIR --to=DIR [--format=...].
 
-stablehlo: programs with the weights inside, for each padded length, and classify.py, which runs them without
-this package. safetensors: the weights and the tokenizer. huggingface: these with config.json and model card.
-keras_hub: a preset, with the same and the weights in model.weights.h5 and task.weights.h5.
-Each folder also gets SHA256SUMS, with which it is compared when it is loaded, all but the model card.
+The formats are:
+
+    stablehlo     a program with the weights for each padded length, and classify.py, which runs the programs
+                  without this package
+    safetensors   the weights and the tokenizer
+    huggingface   the same, with config.json and a model card
+    keras_hub     a preset, with the weights in model.weights.h5 and task.weights.h5
+
+Each folder also has SHA256SUMS. Loading the folder compares all files but the model card with it.
 """
 
 import contextlib
@@ -38,18 +43,18 @@ FORMATS = ("stablehlo", "safetensors", "huggingface", "keras_hub")
 
 
 def answers(predictor: Predictor) -> Callable[..., jax.Array]:
-    """Returns the network with its weights as a function of tokens, mask and types, or of images.
+    """Returns the network and its weights as one function of tokens, mask and types, or of images.
 
-    It returns probabilities of classes, or of labels, (b, c), those of tokens (b, t, c) as classes or as the
-    ends of answers, or scores (b), means over seeds.
+    The function returns probabilities of classes or labels (b, c), for tagging and questions those of each
+    token (b, t, c), or scores (b,). They are means over seeds.
 
-    Raises: ValueError for a language model or a run of pre-training.
+    Raises: ValueError for a language model or a pretraining run.
     """
     task, seeds = predictor.task, predictor.config.train.seeds
     if not OBJECTIVES[task.head].written:
         raise ValueError(
-            f"data.task={predictor.config.data.task!r} has no answer to a text that a program could give; "
-            "use --format=safetensors, the weights alone, or fine-tune it first (init_from)"
+            f"data.task={predictor.config.data.task!r} has no answers that a program could return; export "
+            "the weights alone with --format=safetensors, or fine-tune the run first (init_from)"
         )
     params = jax.tree.map(jnp.asarray, predictor.params)
 
@@ -70,9 +75,15 @@ def answers(predictor: Predictor) -> Callable[..., jax.Array]:
 
 
 def _span_probabilities(logits: Any, tokens: jax.Array, types: jax.Array, sep: int | None) -> jax.Array:
-    """Returns the probability of each token to be an answer's first and last one (b, t, 2).
+    """Returns the probabilities that each token begins and ends the answer (b, t, 2).
 
-    Of all tokens but the first one and those of the context it is 0.
+    They are 0 for all tokens but the first one and those of the context.
+
+    Args:
+      logits: (b, t, 2), for the begin and the end.
+      tokens: token ids (b, t).
+      types: 1 for tokens of the context (b, t).
+      sep: id of the separator.
     """
     first = (jnp.arange(tokens.shape[1]) == 0)[None]
     real = first | ((types == 1) & (tokens != sep))
@@ -80,14 +91,21 @@ def _span_probabilities(logits: Any, tokens: jax.Array, types: jax.Array, sep: i
 
 
 def programs(predictor: Predictor, platforms: Sequence[str]) -> tuple[dict[int, bytes], int | None]:
-    """Returns the program for each padded length (0: images), and the number of rows they take; None: any."""
+    """Returns the program for each padded length (0 for images), and their number of rows (None: any)."""
     try:
         return _programs(predictor, platforms, jax.export.symbolic_shape("b")[0]), None
-    except jax.errors.InconclusiveDimensionOperation:  # which mixers choose by the number of rows, it shows
+    except jax.errors.InconclusiveDimensionOperation:  # raised if a mixer branches on the number of rows
         return _programs(predictor, platforms, predictor.batch), predictor.batch
 
 
 def _programs(predictor: Predictor, platforms: Sequence[str], b: Any) -> dict[int, bytes]:
+    """Returns the serialised program for each padded length.
+
+    Args:
+      predictor: the run.
+      platforms: keys of `PLATFORMS`.
+      b: number of rows, an integer or a symbolic dimension.
+    """
     config, function, exported = predictor.config, jax.jit(answers(predictor)), {}
     if predictor.task.images:
         shapes = {0: [((b, *config.model.image), np.uint8)]}
@@ -101,22 +119,30 @@ def _programs(predictor: Predictor, platforms: Sequence[str], b: Any) -> dict[in
 
 
 def check_programs(predictor: Predictor) -> None:
-    """Raises: ValueError for a task whose inputs programs do not take."""
+    """Checks that programs can take the inputs of the run's task. Raises: ValueError."""
     task, inputs = predictor.config.data.task, predictor.config.model.inputs
-    cure = "use --format=safetensors, the weights alone"
+    cure = "export the weights alone with --format=safetensors"
     if predictor.task.question:
-        raise ValueError(f"the task {task!r} asks questions about images, which programs do not take; {cure}")
+        raise ValueError(f"the task {task!r} has questions about images, which programs cannot read; {cure}")
     if predictor.task.images and inputs != "patches":
-        raise ValueError(f"the task {task!r} has images as {inputs}, which programs do not take; {cure}")
+        raise ValueError(f"the task {task!r} reads images as {inputs}, which programs cannot read; {cure}")
 
 
 def write_programs(predictor: Predictor, source: Path, to: Path, platforms: Sequence[str]) -> None:
-    """Writes programs, tokenizer, manifest.json and classify.py into the empty folder `to`."""
+    """Writes programs, tokenizer, manifest.json and classify.py.
+
+    Args:
+      predictor: the run.
+      source: directory of the run, which has its tokenizer.
+      to: an empty folder.
+      platforms: keys of `PLATFORMS`, for example ("cpu", "cuda").
+    Raises: ValueError for a run that programs cannot represent.
+    """
     texts = not predictor.task.images
     check_programs(predictor)
     if texts and tokenizer_file(source).suffix == ".model":
         raise ValueError(
-            "its tokenizer is a SentencePiece model, which classify.py cannot read; use --format=huggingface"
+            "the tokenizer is a SentencePiece model, which classify.py cannot read; use --format=huggingface"
         )
     made, batch = programs(predictor, platforms)
     for length, program in made.items():
@@ -141,9 +167,13 @@ def write_programs(predictor: Predictor, source: Path, to: Path, platforms: Sequ
 
 
 def write_weights(predictor: Predictor, to: Path, format: str) -> str:
-    """Writes the weights, of several networks those of the first; returns the style of their names.
+    """Writes the weights (with several seeds, those of the first network); returns the style of their names.
 
-    Raises: ValueError for a network that Keras Hub does not have, in its format.
+    Args:
+      predictor: the run.
+      to: folder that gets the file.
+      format: one of `FORMATS` that has weights.
+    Raises: ValueError for format "keras_hub" and a network that Keras Hub lacks.
     """
     params = predictor.params
     if predictor.config.train.seeds > 1:
@@ -153,10 +183,15 @@ def write_weights(predictor: Predictor, to: Path, format: str) -> str:
 
 
 def export(directory: Path, to: Path, format: str = "stablehlo", platforms: Sequence[str] = ("cpu",)) -> str:
-    """Writes a run, or an exported folder, in one of `FORMATS` into the new folder `to`, whole or not at all.
+    """Exports a run into a new folder. After an error the folder does not exist.
 
-    Returns: what people should know about the folder; "" if there is nothing.
-    Raises: ValueError for a run that cannot be used, a folder that exists, and an unknown platform.
+    Args:
+      directory: directory of the run, or an exported folder with weights.
+      to: the new folder.
+      format: one of `FORMATS`, default "stablehlo".
+      platforms: platforms of the programs, keys of `PLATFORMS`; default CPU only.
+    Returns: a note for the user; "" if there is none.
+    Raises: ValueError for a run that cannot be exported, an existing folder, and an unknown platform.
     """
     check_choices("platforms", platforms, PLATFORMS)
     with _new(to) as part:
@@ -171,19 +206,19 @@ def export(directory: Path, to: Path, format: str = "stablehlo", platforms: Sequ
             return ""
         folder.describe(part, predictor.config, style, tokenizer, metrics_log.read_lines(directory))
         if not is_run(directory) and (directory / folder.CARD).is_file():
-            shutil.copy(directory / folder.CARD, part / folder.CARD)  # with what was measured
+            shutil.copy(directory / folder.CARD, part / folder.CARD)  # it contains the measured metrics
         return folder.unlike_theirs(predictor.config.model) if style == "fourier_attn" else ""
 
 
 @contextlib.contextmanager
 def _new(to: Path) -> Iterator[Path]:
-    """Yields a folder that is renamed to `to`, with the sums of its files, when the context ends well."""
+    """Yields a temporary folder that gets SHA256SUMS and the name `to` unless an error occurs."""
     to = to.absolute()
-    paths.check_new(to, "name a new folder, --to=DIR")
+    paths.check_new(to, "give a new folder, --to=DIR")
     try:
         atomic.make_folder(to.parent)
     except OSError as error:
-        raise ValueError(f"to={to} cannot be written ({error.strerror}); name another folder") from error
+        raise ValueError(f"to={to} cannot be written ({error.strerror}); give another folder") from error
     with tempfile.TemporaryDirectory(dir=to.parent, prefix=f".{to.name}") as part:
         made = Path(part) / "made"
         made.mkdir()
@@ -201,9 +236,16 @@ def _files(to: Path) -> list[Path]:
 
 
 def define_flags() -> None:
+    """Defines the flags of the export command."""
     flags.DEFINE_string("workdir", None, "directory of the run")
     flags.DEFINE_string("to", None, "folder to write, which must not exist")
-    flags.DEFINE_enum("format", "stablehlo", FORMATS, "format of the export")
+    flags.DEFINE_enum(
+        "format",
+        "stablehlo",
+        FORMATS,
+        "format of the export: programs that run without this package, or the weights for this package, "
+        "Hugging Face or Keras Hub",
+    )
     flags.DEFINE_boolean(
         "allow_code",
         False,
@@ -215,9 +257,10 @@ def define_flags() -> None:
 
 
 def main() -> None:
+    """Exports the run that the flags name, and prints the files. Raises: ValueError."""
     options = flags.FLAGS
     if not options.workdir or not options.to:
-        raise ValueError("--workdir and --to are needed, for example --workdir=runs/NAME --to=exported")
+        raise ValueError("--workdir and --to are required, for example --workdir=runs/NAME --to=exported")
     if options.format == "stablehlo":
         needs_flatbuffers()
     if options.allow_code:
@@ -230,6 +273,6 @@ def main() -> None:
 
 
 def needs_flatbuffers() -> None:
-    """Raises: ValueError where jax.export's files cannot be written."""
+    """Checks that jax.export can write files. Raises: ValueError."""
     if not importlib.util.find_spec("flatbuffers"):
         raise ValueError(f"--format=stablehlo needs the package flatbuffers; {extras.install('export')}")

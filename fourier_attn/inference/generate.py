@@ -1,4 +1,4 @@
-"""Continues texts with a next-token model, a token at a time, from what its mixers keep of the text."""
+"""Continues texts with a next-token model, one token at a time, with the caches of its mixers."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -15,12 +15,19 @@ from fourier_attn.data.windows import separator
 from fourier_attn.layers.cache import Cursor
 from fourier_attn.model import Model, with_remat
 
-HOTTEST = 1e4  # the temperature; there all tokens are almost equally likely
-SHORTEST = 8  # tokens that a prompt is padded to, at least; then to the next power of two
+HOTTEST = 1e4  # largest temperature, at which all tokens are almost equally likely
+SHORTEST = 8  # shortest padded length of a prompt in tokens; longer ones are powers of two
 
 
 class Sampling(NamedTuple):
-    """Options of `fourier_attn.inference.predictor.Predictor.generate`."""
+    """Holds the options of `fourier_attn.inference.predictor.Predictor.generate`.
+
+    Args:
+      tokens: number of tokens to generate.
+      temperature: sampling temperature; 0: always the likeliest token.
+      top_k: sample among the k likeliest tokens; 0: among all.
+      seed: random seed, from 0 to 2^32 - 1.
+    """
 
     tokens: int = 50
     temperature: float = 1.0
@@ -33,15 +40,13 @@ class Sampling(NamedTuple):
             raise ValueError(f"tokens={self.tokens} must be at least 1")
         if not 0 <= self.temperature <= HOTTEST:
             raise ValueError(
-                f"temperature={self.temperature} must be 0, for the likeliest tokens, or a number up to "
+                f"temperature={self.temperature} must lie between 0 (always the likeliest token) and "
                 f"{HOTTEST:,.0f}"
             )
         if self.top_k < 0:
-            raise ValueError(
-                f"top_k={self.top_k} must be 0, for all tokens, or the number of the likeliest ones"
-            )
+            raise ValueError(f"top_k={self.top_k} must be 0 (all tokens) or a positive number of tokens")
         if not 0 <= self.seed < 2**32:
-            raise ValueError(f"seed={self.seed} must lie in 0 .. 2^32 - 1")
+            raise ValueError(f"seed={self.seed} must lie between 0 and 2^32 - 1")
 
 
 def choose(
@@ -51,14 +56,17 @@ def choose(
     temperature: Float[Array, ""],
     top_k: int,
 ) -> Int[Array, " b"]:
-    """Draws a token of each example, with probabilities softmax(logs / temperature); at 0 the likeliest.
+    """Samples one token for each example, with probabilities softmax(logs / temperature).
 
-    The key is folded with the place in the text alone, so that a text's tokens depend neither on the other
-    texts nor on how many more tokens are asked for.
+    The key is folded only with the position in the text. Tokens of a text therefore depend neither on the
+    other texts nor on the number of tokens to generate.
 
     Args:
-      place: the number of tokens before.
-      top_k: draw among the k likeliest only; 0: among all.
+      logs: log-probabilities of all tokens (b, v).
+      place: number of tokens before the sampled one (b,).
+      key: random key of the whole generation.
+      temperature: scalar; 0: the likeliest token.
+      top_k: sample among the k likeliest tokens; 0: among all.
     """
     if top_k:
         least = jax.lax.top_k(logs, min(top_k, logs.shape[-1]))[0][:, -1:]
@@ -85,19 +93,21 @@ def generate(
     never: tuple[int, ...] = (),
     seeds: int = 1,
 ) -> tuple[Int[Array, "b n"], Float[Array, "b n"]]:
-    """Continues prompts by n tokens: one pass over the prompts, then one loop of n - 1 steps.
+    """Continues prompts by n tokens, in one pass over the prompts and a loop of n - 1 steps.
 
         token_i ~ softmax(top_k(log p_i) / temperature)    `p_i`: probabilities of token i, from the model
 
     Args:
-      network: with a head of logits for each token and causal mixers.
-      ids: the prompts, with any ids behind their tokens.
-      counts: the number of tokens of each, at least 1.
-      tokens: n; nothing else ends a text.
-      temperature, top_k: see `choose`.
-      never: ids that are not drawn; the probabilities of the others add up to 1.
-      seeds: networks whose probabilities are averaged, along the first axis of `params`; 1: there is no axis.
-    Returns: the tokens, and the logarithm of the probability of each before temperature and top_k.
+      network: a model with causal mixers and a head that returns logits of each token.
+      params: its weights.
+      ids: the prompts (b, p); ids after the end of a prompt are ignored.
+      counts: number of tokens of each prompt (b,), at least 1.
+      temperature, key, top_k: see `choose`.
+      tokens: n; no token ends a text earlier.
+      never: ids that are never sampled; the probabilities of the others are scaled to sum 1.
+      seeds: number of networks along the first axis of `params`, with averaged probabilities; 1: no such
+        axis.
+    Returns: the tokens (b, n), and their log-probabilities before temperature and top_k (b, n).
     """
     room = ids.shape[1] + tokens - 1
     apply = partial(with_remat(network, "none").apply, mutable="cache", rngs={"noise": jax.random.key(0)})
@@ -136,17 +146,22 @@ def generate(
 
 
 def make_generate(network: Model) -> Callable[..., tuple[Array, Array]]:
-    """Returns `generate` of a network, compiled once for each shape of prompts, `tokens` and `top_k`."""
+    """Returns `generate` for a network, compiled once for each shape of prompts, `tokens` and `top_k`."""
     return jax.jit(partial(generate, network), static_argnames=("tokens", "top_k", "never", "seeds"))
 
 
 class Generator:
     """Continues texts, see `fourier_attn.inference.predictor.Predictor.generate`.
 
+        generator(texts, sampling)   # one dict for each text
+
     Args:
-      positions: tokens that a text can have.
-      batch: texts that are continued at once.
-      seeds: see `generate`.
+      network: a next-token model.
+      params: its weights.
+      tokenizer: its tokenizer.
+      positions: largest number of tokens of a text with its continuation.
+      batch: number of texts that are continued at once.
+      seeds: see `generate`; default 1.
     """
 
     def __init__(
@@ -160,6 +175,10 @@ class Generator:
         self.program = make_generate(network)
 
     def __call__(self, texts: Sequence[str], sampling: Sampling) -> list[dict[str, Any]]:
+        """Returns the continuation of each of the `texts`, with the options in `sampling`.
+
+        Raises: ValueError for options out of range, and for a text that is too long.
+        """
         sampling.check()
         tokens, temperature, top_k, seed = sampling
         rows = self.prompts(texts, tokens)
@@ -182,7 +201,10 @@ class Generator:
         return answers
 
     def prompts(self, texts: Sequence[str], tokens: int) -> list[list[int]]:
-        """Returns the tokens of each text. Raises: ValueError where `tokens` more do not fit behind one."""
+        """Returns the token ids of each of the `texts`.
+
+        Raises: ValueError for a text that leaves less than `tokens` positions free.
+        """
         rows = [[self.first, *row] for row in ids_of(self.tokenizer, texts)[0]]
         for row in rows:
             self._check_length(len(row), tokens)
@@ -202,16 +224,16 @@ class Generator:
         if tokens > left:
             cure = f"give at most --tokens={left}, or a shorter text" if left > 0 else "give a shorter text"
             raise ValueError(
-                f"tokens={tokens} after a text of {count} tokens exceed model.positions={self.positions}; "
+                f"tokens={tokens} and a text of {count} tokens exceed model.positions={self.positions}; "
                 f"{cure}"
             )
 
     def _size(self, count: int) -> int:
-        """Returns how many texts a program takes: few programs, whatever the number."""
+        """Returns the number of rows of a program for `count` texts, a power of two or the batch size."""
         return min(self.batch, 1 << (count - 1).bit_length())
 
     def _batches(self, counts: Sequence[int], tokens: int) -> Iterator[tuple[list[int], int]]:
-        """Yields the numbers of texts that are padded to one length, and this length."""
+        """Yields the indices of texts with the same padded length, and this length."""
         widths = [min(max(SHORTEST, 1 << (n - 1).bit_length()), self.positions - tokens) for n in counts]
         for width in sorted(set(widths)):
             members = [number for number, other in enumerate(widths) if other == width]

@@ -39,38 +39,48 @@ from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.rundir import config_file
 from fourier_attn.train.step import make_eval_step, make_forward
 
-FILLED = ("pretraining", "mlm")  # heads that find the tokens under masks
-LONG = ("cut", "windows")  # what is read of a text that is too long
-WINDOWED = ("classes", "labels", "score")  # heads whose answers to windows have a mean
-BEST = 5  # tokens that are returned for a [MASK]
+FILLED = ("pretraining", "mlm")  # heads that predict masked tokens
+LONG = ("cut", "windows")  # ways to read a text that is longer than data.length
+WINDOWED = ("classes", "labels", "score")  # heads whose answers to several windows can be averaged
+BEST = 5  # number of tokens returned for each [MASK]
 Answer = dict[str, Any]
 
 
 class Predictor:
-    """A trained network that answers texts, pairs of texts, or images, in the order given.
+    """Predicts answers for texts, pairs of texts or images with a trained network.
 
         predictor = Predictor.load("runs/fnet-imdb")
         predictor(["a fine film", "a dull one"])[0]["label"]
 
-    Each answer is a dict. Of a task with classes: `label`, `probability`, and `probabilities` of all classes;
-    with several labels: `labels`, those of probability 0.5 or more, and `probabilities`; of one on numbers:
-    `score`; of pre-training: `masks`, for each "[MASK]" the five likeliest tokens; of one on patches:
-    `patches`, rows of dicts with the classes of each; of one on words: `words` and, where tags mark entities,
-    `entities`, see `fourier_attn.inference.tagging.answers`; of one on questions and their contexts: `text`,
-    `start`, `end` and `probability`, see `span_answers.answers`; of a next-token model its continuation, see
-    `generate`. Of texts also `unknown`, the share of its tokens that the tokenizer does not know, and `cut`,
-    the share of its tokens that were not read because the text is longer than `data.length`. With
-    long="windows" such a text is read in windows of this length, each half a window after the one before; its
-    answer has the mean of their probabilities or scores, and `windows`, their number. Probabilities are means
-    over seeds. A program is compiled once for each padded length.
+    Each answer is a dict. Its keys depend on the task:
+
+        classes               label, probability, probabilities (of all classes)
+        several labels        labels (of probability 0.5 or more), probabilities
+        numbers               score
+        patches of images     patches: for each row of patches a list with the classes of each patch
+        words                 words, and entities if tags mark them; see `tagging.answers`
+        answers in contexts   text, start, end, probability; see `span_answers.answers`
+        masked tokens         masks: the five likeliest tokens for each [MASK]
+        next tokens           text, tokens, log_probability; see `generate`
+
+    Answers to texts also have `unknown`, the share of tokens that the tokenizer does not know, and `cut`, the
+    share of tokens that were not read because the text is longer than `data.length`.
+
+    With long="windows" the whole text is read in windows of `data.length` tokens that overlap by half. The
+    answer is the mean of the windows' probabilities or scores, and `windows` is their number.
+
+    For a run with several seeds, probabilities are means over the networks. Each padded length is compiled
+    once.
 
     Args:
-      config: of the run.
-      params: its weights.
-      tokenizer: None for images.
-      batch: rows that are computed at once; 0: as in training. One text alone is quickest with 1.
-      long: what is read of a text longer than `data.length`: its beginning ("cut"), or all of it ("windows").
-      sampling: options of `generate`, for a next-token model: its answers are continuations.
+      config: configuration of the run.
+      network: the model that `fourier_attn.model.build` makes of `config.model`.
+      params: its weights; with several seeds, their arrays have a leading axis of seeds.
+      tokenizer: the run's tokenizer; None for images.
+      batch: number of rows per forward pass; 0: the batch size of training. 1 is fastest for single texts.
+      long: how to read texts longer than `data.length`: "cut" reads the beginning, "windows" all of it.
+      sampling: options of `generate`, used when a next-token model is called.
+    Raises: ValueError for parts that do not belong together, and for a task that takes no other inputs.
     """
 
     def __init__(
@@ -87,7 +97,7 @@ class Predictor:
         check_choice("long", long, LONG)
         if data.task_of(config.data).skill:
             raise ValueError(
-                f"data.task={config.data.task!r} draws its own sequences and takes no other input; use "
+                f"data.task={config.data.task!r} generates its own sequences and takes no other input; use "
                 "--mode=eval"
             )
         self.config, self.network, self.params, self.tokenizer = config, network, params, tokenizer
@@ -100,7 +110,7 @@ class Predictor:
             self.task.head not in WINDOWED or len(self.task.texts) > 1 or self.task.images
         ):
             raise ValueError(
-                f"long='windows' is for tasks that classify or score single texts, not for "
+                f"long='windows' works only for tasks that classify or score single texts, not for "
                 f"{config.data.task!r}; use long='cut'"
             )
         self.eval_step = make_eval_step(network, OBJECTIVES[self.task.head], config.train.seeds)
@@ -116,13 +126,14 @@ class Predictor:
         long: str = "cut",
         sampling: Mapping[str, Any] = MappingProxyType({}),
     ) -> "Predictor":
-        """Returns the best weights of a run, or those of a folder that was exported from it, ready for use.
+        """Loads the best weights of a run, or of a folder that was exported from it.
 
         Args:
-          directory: its path, or the name of a folder on the hub, "hf:owner/name" or "hf:owner/name@REV".
-          allow_code: whether to execute the files that have registered the run's own mixer or task.
-          devices: files of measured devices that have moved since the training, by their knobs.
+          directory: path of the run or the exported folder, or a folder on the Hugging Face hub,
+            "hf:owner/name" or "hf:owner/name@REVISION".
           batch, long, sampling: see `Predictor`.
+          allow_code: whether to import the files that registered the run's custom mixer or task.
+          devices: files of measured devices that replace those of the training, by option.
         Raises: ValueError for a directory that cannot be used.
         """
         directory = hub.local(directory).resolve()
@@ -138,15 +149,14 @@ class Predictor:
         return cls(config, network, jax.device_put(params), tokenizer, batch, long, sampling)
 
     def __call__(self, inputs: Any, text_pairs: Any = None) -> list[Answer]:
-        """Returns the answer to each input.
+        """Returns the answer to each input, in the same order.
 
         Args:
-          inputs: texts, of a task on words also lists of words; or images, as files or as arrays of bytes of
-            the network's size. Any iterable works: a list, a column of a data frame, an array of strings, a
-            generator.
-          text_pairs: the second text of each, for a task on pairs; or the question about each image.
-        Raises: ValueError for a text without a readable character, an image that cannot be used, and inputs
-          that do not fit the task.
+          inputs: texts (for tagging also lists of words), or images as files or as uint8 arrays
+            (rows, cols, channels) of the network's size. Any iterable works, for example a list, a column of
+            a data frame, or a generator.
+          text_pairs: the second text of each pair, or the question about each image; default None.
+        Raises: ValueError for empty texts, unusable images, and inputs that do not fit the task.
         """
         inputs = as_list("inputs", inputs, axes=4 if self.task.images else 1)
         text_pairs = None if text_pairs is None else as_list("text_pairs", text_pairs)
@@ -174,26 +184,27 @@ class Predictor:
     def generate(
         self, texts: Any, tokens: int = 50, temperature: float = 1.0, top_k: int = 0, seed: int = 0
     ) -> list[Answer]:
-        """Continues each text, for a run of a next-token model.
+        """Continues each text with a next-token model.
 
             predictor.generate(["The film was"], tokens=20, temperature=0.8, top_k=40)[0]["text"]
 
-        Each answer is a dict: `text`, the continuation; `tokens`, those of it; `log_probability`, the sum of
-        theirs before temperature and top_k; `unknown`, the share of the text's tokens that the tokenizer does
-        not know. The same seed gives the same continuation, whatever the other
-        texts, and a longer one begins with a shorter one; give another seed for another one. Padding,
-        unknown and other special tokens are never drawn. A program is compiled once for each padded length of
-        the texts, a power of two, and `tokens`.
+        Each answer is a dict with `text`, the continuation; `tokens`, its tokens; `log_probability`, the sum
+        of their log-probabilities before temperature and top_k; and `unknown`, the share of the prompt's
+        tokens that the tokenizer does not know.
+
+        A continuation depends only on its prompt and the seed, not on the other texts. A longer continuation
+        begins with the shorter one. Special tokens are never sampled. Each pair of a padded prompt length (a
+        power of two) and `tokens` is compiled once.
 
         Args:
-          texts: any iterable of texts.
-          tokens: of each continuation; nothing else ends it.
-          temperature: tokens are drawn with probabilities p^(1 / temperature), scaled to sum 1; 0: the
-            likeliest one.
-          top_k: draw among the k likeliest tokens; 0: among all.
-          seed: of the draws.
-        Raises: ValueError for a run of another kind, a text that with the tokens is longer than the network's
-          positions, and options out of range.
+          texts: any iterable of prompts.
+          tokens: number of tokens to generate, default 50; no token ends a text earlier.
+          temperature: tokens are sampled with probabilities proportional to p^(1 / temperature), default 1;
+            0: always the likeliest token.
+          top_k: sample among the k likeliest tokens; default 0: among all.
+          seed: random seed, default 0.
+        Raises: ValueError for a run that is not a next-token model, a text that exceeds the network's
+          positions together with the new tokens, and options out of range.
         """
         self._check_continues()
         texts = as_list("texts", texts)
@@ -204,13 +215,13 @@ class Predictor:
     def _check_continues(self) -> None:
         if self.config.model.head != "lm":
             raise ValueError(
-                f"data.task={self.config.data.task!r} continues no text; use a run of a next-token model "
+                f"data.task={self.config.data.task!r} cannot continue texts; use a run of a next-token model "
                 "(--config=lm:attention-wikitext2)"
             )
 
     @functools.cached_property
     def generator(self) -> Generator:
-        """Continues texts with this network."""
+        """Returns the object that continues texts with this network, made at its first use."""
         sizes = {"positions": self.config.model.positions, "batch": self.batch}
         return Generator(self.network, self.params, self.tokenizer, **sizes, seeds=self.config.train.seeds)
 
@@ -225,7 +236,7 @@ class Predictor:
     def _tag(self, sentences: Sequence[Any], text_pairs: Sequence[Any] | None) -> list[Answer]:
         """Returns the tags of the words of each sentence, see `tagging.answers`."""
         if text_pairs is not None:
-            raise ValueError(f"the task {self.config.data.task!r} is about 1 text; give text alone")
+            raise ValueError(f"the task {self.config.data.task!r} takes 1 text; leave text_pair out")
 
         def evaluate(batches: Batches) -> np.ndarray:
             _, answers = evaluate_split(self.eval_step, self.params, batches)
@@ -234,28 +245,39 @@ class Predictor:
         return tagging.answers(self.config, self.tokenizer, sentences, self.batch, evaluate)
 
     def explain(self, text: str | None = None, text_pair: str | None = None, image: Any = None) -> Any:
-        """Returns what the network did with one text or image, see `fourier_attn.inference.explain.explain`.
+        """Returns attention maps and filters for one input, see `fourier_attn.inference.explain.explain`.
 
         >>> predictor.explain("not a dull moment").plot()  # doctest: +SKIP
+
+        Args:
+          text: the text, or the question about the image; default None.
+          text_pair: the second text of a pair; default None.
+          image: the image, a file or a uint8 array; default None.
         """
-        from fourier_attn.inference.explain import explain  # which imports Matplotlib
+        from fourier_attn.inference.explain import explain  # imports Matplotlib, which takes time
 
         return explain(self, text, text_pair, image)
 
     def text_batches(self, texts: Sequence[Any], text_pairs: Sequence[Any] | None = None) -> Batches:
-        """Texts, or pairs of them, as the network takes them. Raises: ValueError."""
+        """Returns texts as padded batches of tokens.
+
+        Args:
+          texts: n texts.
+          text_pairs: the second text of each pair; default None.
+        Raises: ValueError for texts that do not fit the task.
+        """
         return self._encoded(texts, text_pairs)[0]
 
     def _encoded(self, texts: Sequence[Any], text_pairs: Sequence[Any] | None) -> tuple[Batches, np.ndarray]:
-        """Returns texts as the network takes them, and the share of each that was cut. Raises: ValueError."""
+        """Returns texts as batches, and the share of each text that was cut (n,). Raises: ValueError."""
         if self.task.images:
-            raise ValueError(f"the task {self.config.data.task!r} is about images; give some")
+            raise ValueError(f"the task {self.config.data.task!r} takes images, not texts; give images")
         self._check_texts(texts, text_pairs)
         masks = self.task.head in FILLED
         if masks and special(self.tokenizer).mask is None:
             raise ValueError(
-                f"data.tokenizer={self.config.data.tokenizer!r} has no [MASK] in its vocabulary, so that a "
-                "text cannot ask for a token; use --mode=eval for the perplexity"
+                f"data.tokenizer={self.config.data.tokenizer!r} lacks [MASK] in its vocabulary, so masked "
+                "tokens cannot be predicted; use --mode=eval for the perplexity"
             )
         rows, cut = encode_with_cut(self.tokenizer, texts, self.config.data.length, text_pairs, masks=masks)
         return self._batches(rows), cut
@@ -267,7 +289,7 @@ class Predictor:
         return Batches(rows, labels, buckets=lengths, batch=size, pad=ids.pad, sep=ids.sep)
 
     def _read_windows(self, texts: Sequence[Any]) -> list[Answer]:
-        """Returns the answers to whole texts, means over their windows."""
+        """Returns the answers to whole texts, which are means over overlapping windows."""
         self._check_texts(texts, None)
         rows, counts = encode_windows(self.tokenizer, texts, self.config.data.length)
         starts = np.cumsum(counts) - counts
@@ -283,26 +305,34 @@ class Predictor:
 
     def _check_texts(self, texts: Sequence[Any], text_pairs: Sequence[Any] | None) -> None:
         if text_pairs is not None and len(text_pairs) != len(texts):
-            raise ValueError(f"there are {len(texts)} texts and {len(text_pairs)} second ones; give as many")
+            raise ValueError(f"{len(texts)} texts and {len(text_pairs)} text_pairs; give equally many")
         if (text_pairs is not None) != (len(self.task.texts) == 2) and self.task.head != "pretraining":
             raise ValueError(
-                f"the task {self.config.data.task!r} is about {len(self.task.texts)} text(s); give text"
-                + (" and text_pair" if len(self.task.texts) == 2 else " alone")
+                f"the task {self.config.data.task!r} takes {len(self.task.texts)} text(s); "
+                + ("give text and text_pair" if len(self.task.texts) == 2 else "leave text_pair out")
             )
         for name, values in (("text", texts), ("text_pair", text_pairs or ())):
             for value in values:
                 check_text(name, value)
 
     def image_batches(self, images: Sequence[Any], questions: Sequence[str] | None = None) -> ImageBatches:
-        """Images, as files or arrays, with a question about each if the task has some. Raises: ValueError."""
+        """Returns images as batches.
+
+        Args:
+          images: n files, or uint8 arrays (rows, cols, channels).
+          questions: the question about each image, for tasks with questions; default None.
+        Raises: ValueError for images or questions that do not fit the task.
+        """
         task = self.config.data.task
         if self.config.model.inputs != "patches":
-            raise ValueError(f"the task {task!r} reads no patches; name a run that does")
+            raise ValueError(f"the task {task!r} does not read patches of images; use a run on images")
         if (questions is not None) != bool(self.task.question):
-            cure = "give one with --text" if self.task.question else "leave --text out"
-            raise ValueError(f"an image of task {task!r} and text={questions and questions[0]!r}: {cure}")
+            cure = (
+                "needs a question; give --text" if self.task.question else "takes no text; leave --text out"
+            )
+            raise ValueError(f"text={questions and questions[0]!r}: the task {task!r} {cure}")
         if questions is not None and len(questions) != len(images):
-            raise ValueError(f"there are {len(images)} images and {len(questions)} questions; give as many")
+            raise ValueError(f"{len(images)} images and {len(questions)} questions; give equally many")
         asked = None if questions is None else self.questions(questions)
         arrays = np.stack([self.image(image) for image in images])
         places = np.prod(grid(self.config.model)) if self.task.head == "tokens" else ()
@@ -310,26 +340,38 @@ class Predictor:
         return ImageBatches(arrays, labels, batch=self.batch, questions=asked)
 
     def questions(self, texts: Sequence[Any]) -> np.ndarray:
-        """Questions about images as the network takes them. Raises: ValueError."""
+        """Returns the token ids of questions about images, padded with -1 (n, q).
+
+        Args:
+          texts: n questions.
+        Raises: ValueError for words that are not in the vocabulary.
+        """
         for text in texts:
             check_text("text", text)
             check_known(self.tokenizer, text)
         return encode_questions(self.tokenizer, list(texts), self.config.data.length)
 
     def image(self, image: Any) -> np.ndarray:
-        """Returns the image in a file, or in an array, as the network takes it. Raises: ValueError."""
+        """Returns an image as a uint8 array (rows, cols, channels) of the network's size.
+
+        Args:
+          image: a file, which is scaled, or an array of this size.
+        Raises: ValueError for a file that is not an image, and an array of another shape or type.
+        """
         shape = tuple(self.config.model.image)
         if isinstance(image, Path | str):
             return read_image(paths.given(image), shape)
         if not isinstance(image, np.ndarray):
             task = self.config.data.task
-            raise ValueError(f"the task {task!r} is about images; give files or arrays of them")
+            raise ValueError(f"the task {task!r} takes images; give files or arrays")
         if (image.shape, image.dtype) != (shape, np.uint8):
-            raise ValueError(f"an image is {image.dtype} {image.shape}; the network takes uint8 {shape}")
+            raise ValueError(
+                f"the image has type {image.dtype} and shape {image.shape}; give uint8 and {shape}"
+            )
         return image
 
     def _classify(self, batches: Batches | ImageBatches, starts: np.ndarray | None = None) -> list[Answer]:
-        """Returns the answers to rows, or to texts whose first rows are `starts`."""
+        """Returns the answer to each row, or, with `starts`, the mean answer to the rows from each start."""
         _, answers = evaluate_split(self.eval_step, self.params, batches)
         mean = over_networks(self.task, answers, batches.labels)
         if starts is not None:
@@ -344,6 +386,7 @@ class Predictor:
         return [self._named(row) for row in mean]
 
     def _named(self, row: np.ndarray) -> Answer:
+        """Returns the answer for the probabilities (c,) of the classes."""
         best, values = int(row.argmax()), row.tolist()
         probabilities = dict(zip(self.task.labels, values, strict=True))
         if self.task.multi_label:
@@ -363,7 +406,7 @@ class Predictor:
         for i in range(len(batches)):
             batch = batches[i]
             places = [np.flatnonzero(row == mask) for row in batch["inputs"]]
-            width = 1 << (max(map(len, places)) - 1).bit_length()  # few programs, whatever the number
+            width = 1 << (max(map(len, places)) - 1).bit_length()  # a power of two: few programs to compile
             batch["answer_positions"] = np.stack([np.resize(place, width) for place in places]).astype(
                 np.int32
             )
@@ -374,15 +417,20 @@ class Predictor:
         return [answers[number] for number in sorted(answers)]
 
     def check_mask(self, row: np.ndarray, name: str) -> None:
-        """Raises: ValueError for the tokens of a text without [MASK]."""
+        """Checks that the tokens of a text contain [MASK].
+
+        Args:
+          row: token ids (t,).
+          name: the text in the message, for example "text 1".
+        Raises: ValueError.
+        """
         if special(self.tokenizer).mask not in row:
             raise ValueError(
-                f"{name} has no [MASK] among its first {len(row)} tokens; "
-                "put one where a token is to be found"
+                f"{name} has no [MASK] among its first {len(row)} tokens; write [MASK] for a token to predict"
             )
 
     def _mlm(self, batch: Any) -> np.ndarray:
-        """Probabilities (b, p, vocab) of tokens at `answer_positions`."""
+        """Returns probabilities (b, p, vocab) of the tokens at `answer_positions`, means over seeds."""
         seeds, total = self.config.train.seeds, 0.0
         for seed in range(seeds):
             one = jax.tree.map(lambda p, seed=seed: jnp.asarray(p if seeds == 1 else p[seed]), self.params)
@@ -395,32 +443,34 @@ class Predictor:
 
 
 def _check_parts(config: Config, tokenizer: Any) -> None:
-    """Checks that classes and tokenizer are those of the network. Raises: ValueError."""
+    """Checks that classes and tokenizer belong to the network. Raises: ValueError."""
     labels, classes = data.task_of(config.data).labels, config.model.classes
     if labels and len(labels) != classes:
         raise ValueError(
-            f"data.labels={labels!r:.80} names {len(labels)} classes, and the network has {classes}; restore "
-            "the config.json that belongs to the weights"
+            f"data.labels={labels!r:.80} names {len(labels)} classes, but the network has {classes}; restore "
+            "the config.json of these weights"
         )
     if tokenizer is not None and tokenizer.get_vocab_size() != config.model.vocab:
         raise ValueError(
-            f"the tokenizer has {tokenizer.get_vocab_size():,} tokens, and the network "
-            f"{config.model.vocab:,}; restore the tokenizer that belongs to the weights"
+            f"the tokenizer has {tokenizer.get_vocab_size():,} tokens, but the network "
+            f"{config.model.vocab:,}; restore the tokenizer of these weights"
         )
 
 
 def as_list(name: str, values: Any, axes: int = 1) -> list[Any]:
-    """Returns what can be read one by one as a list.
+    """Returns an iterable as a list.
 
     Args:
-      axes: of an array of all values.
-    Raises: ValueError for one text, for what has no order, and for tables and arrays of other axes.
+      name: name of the argument, for messages.
+      values: the iterable.
+      axes: number of axes that an array of all values may have, besides 1; default 1.
+    Raises: ValueError for a single text or file, for sets and mappings, and for arrays with other axes.
     """
     if isinstance(values, str | bytes | Path):
         kind = "file" if isinstance(values, Path) else "text"
         raise ValueError(f"{name}={values!r:.40} is one {kind}; give a list of {kind}s")
     if isinstance(values, Mapping | Set) or not isinstance(values, Iterable):
-        raise ValueError(f"{name} must be a list, not a {type(values).__name__}; pass a list")
+        raise ValueError(f"{name} is a {type(values).__name__}; pass a list")
     if (dimensions := getattr(values, "ndim", axes)) not in (1, axes):
         cure = "pass a single column" if axes == 1 else "pass a list, even for a single input"
         raise ValueError(f"{name} is a {type(values).__name__} with {dimensions} axes; {cure}")
@@ -429,43 +479,47 @@ def as_list(name: str, values: Any, axes: int = 1) -> list[Any]:
 
 
 def check_text(name: str, value: Any) -> None:
-    """Checks that a value is a text with a readable character. Raises: ValueError."""
+    """Checks that the argument `name` is a text that is not blank. Raises: ValueError."""
     if not isinstance(value, str):
         raise ValueError(f"{name}={value!r:.40} is not a text; give a string")
     if not value.strip():
-        raise ValueError(f"{name}={value!r} is empty; write a text there")
+        raise ValueError(f"{name}={value!r} is empty; give a text")
     if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
         raise ValueError(f"{name}={value!r} is not UTF-8; give a text in this encoding")
 
 
 def note_unknown(answer: Answer) -> None:
-    """Prints a note where an answer is about a text with unknown tokens."""
+    """Prints a note if the text of an answer has unknown tokens."""
     if answer["unknown"]:
-        note = f"note: the run knows {1 - answer['unknown']:.0%} of the text's words or pieces of words"
-        print(f"{note}; the others are all read as one unknown token", file=sys.stderr)
+        note = f"note: the tokenizer knows {1 - answer['unknown']:.0%} of the text's tokens"
+        print(f"{note}; all others are read as the unknown token", file=sys.stderr)
 
 
 def predict(run: str | Path | Predictor, text: str, text_pair: str | None = None) -> list[tuple[str, float]]:
-    """Returns a run's answer to one text or pair of texts, with its probability.
+    """Returns the answers to one text or pair of texts, with their probabilities.
 
-    For a task with classes the answer is a class; with several labels, all of them, the likeliest first; for
-    one without, ("score", number); for pre-training, the
-    five likeliest tokens for each "[MASK]"; for one on words, each word with its tag, then each entity.
+        [(label, probability)] = predict("runs/fnet-imdb", "a fine film")
+
+    A task with classes has one answer, its likeliest class. With several labels all are returned, the
+    likeliest first. A task on numbers returns ("score", number), a masked language model the five likeliest
+    tokens for each [MASK], and a tagging task each word with its tag, then each entity.
 
     Args:
       run: the run's directory, or its `Predictor`.
+      text: the text.
+      text_pair: the second text of a pair; default None.
     Raises: ValueError as `Predictor`.
     """
     predictor = run if isinstance(run, Predictor) else Predictor.load(run, batch=1)
     if predictor.task.images:
         how = "as well" if predictor.task.question else "instead of a text"
         task = predictor.config.data.task
-        raise ValueError(f"the task {task!r} is about images; give --image=FILE {how}")
+        raise ValueError(f"the task {task!r} takes images; give --image=FILE {how}")
     [answer] = predictor([text], None if text_pair is None else [text_pair])
     note_unknown(answer)
     if answer["cut"]:
-        note = f"note: {answer['cut']:.0%} of the text were not read: it is longer than the run's data.length"
-        cure = "; --long=windows reads all" if predictor.task.head in WINDOWED else ""
+        note = f"note: {answer['cut']:.0%} of the text was not read because it is longer than data.length"
+        cure = "; --long=windows reads all of it" if predictor.task.head in WINDOWED else ""
         print(f"{note}={predictor.config.data.length} tokens{cure}", file=sys.stderr)
     if "words" in answer:
         return tagging.lines(answer)
@@ -481,20 +535,21 @@ def predict(run: str | Path | Predictor, text: str, text_pair: str | None = None
 def predict_image(
     run: str | Path | Predictor, image: str | Path, question: str | None = None
 ) -> list[tuple[str, float]]:
-    """Returns the classes of an image, the likeliest first, with their probabilities.
+    """Returns the classes of an image with their probabilities, the likeliest first.
 
-    For a task on patches it returns the likeliest class of each, row by row. The image is scaled to the size
-    that the network takes.
+    For a task on patches, the likeliest class of each patch is returned, row by row. The image is scaled to
+    the network's size.
 
     Args:
       run: the run's directory, or its `Predictor`.
-      question: the question about the image, for a task with questions.
-    Raises: ValueError as `Predictor`; for a question with words that the task does not know.
+      image: the image file.
+      question: the question about the image, for tasks with questions; default None.
+    Raises: ValueError as `Predictor`, and for a question with unknown words.
     """
     predictor = run if isinstance(run, Predictor) else Predictor.load(run, batch=1)
     if not predictor.task.images:
         task = predictor.config.data.task
-        raise ValueError(f"the task {task!r} is about texts; give --text instead of --image")
+        raise ValueError(f"the task {task!r} takes texts; give --text instead of --image")
     questions = None if question is None else [question]
     [answer] = predictor([image], questions)
     if "patches" in answer:

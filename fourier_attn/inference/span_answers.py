@@ -1,4 +1,4 @@
-"""Answers to questions, which are spans of their contexts."""
+"""Predicts answers to questions as spans of their contexts."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -26,14 +26,17 @@ def answers(
 ) -> list[Answer]:
     """Returns the answer to each pair of a question and its context.
 
-    An answer has its `text`, as the context has it, its characters from `start` up to `end`, and its
-    `probability`, see `classify.answer_of`; "" is the answer that there is none. `windows` is the number of
-    windows of the context, `cut` the share of the question that was not read, and `unknown` that of unknown
-    tokens.
+    An answer is a dict: `text`, copied from the context ("" if the network finds no answer), its characters
+    from `start` up to `end`, and its `probability`, see `classify.answer_of`. `windows` is the number of
+    windows of the context, `cut` the share of the question that was not read, and `unknown` the share of
+    unknown tokens.
 
     Args:
-      batch: rows that are computed at once.
-      evaluate: batches -> logits of the places (.., n, p, 2).
+      config: configuration of the run.
+      tokenizer: its tokenizer.
+      texts: pairs of a question and its context.
+      batch: number of rows per forward pass.
+      evaluate: returns the logits (.., n, p, 2) of batches: of n windows, their p tokens, begin and end.
     """
     questions = [Question("", "", *pair, ()) for pair in texts]
     lengths = data.padded_lengths(config.data)
@@ -46,13 +49,13 @@ def answers(
 
 
 def is_squad(source: str) -> bool:
-    """Returns whether a file's name says that it is JSON in SQuAD's form."""
+    """Returns whether a file's name ends with .json (and perhaps .gz), which means JSON in SQuAD's form."""
     path = Path(source)
     return files.ending(path.with_suffix("") if files.ending(path) in formats.PACKED else path) == ".json"
 
 
 def read_squad(source: str) -> Iterator[Input]:
-    """Yields the questions of a file in SQuAD's form, with their contexts and the answers that it has."""
+    """Yields the questions of a file in SQuAD's form, with their contexts and correct answers."""
     for number, each in enumerate(read_file(paths.given(source), answered=False), start=1):
         values: dict[str, Any] = {"text": each.question, "text_pair": each.context, "id": each.name}
         if each.known:

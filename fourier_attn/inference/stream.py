@@ -1,4 +1,4 @@
-"""Many inputs answered by a trained run: rows of a file in, JSON lines out, in the same order."""
+"""Predicts the rows of a file with a trained run, and writes the answers as JSON lines in the same order."""
 
 import contextlib
 import io
@@ -27,18 +27,21 @@ from fourier_attn.train import entity_scores, label_scores, report, scores, span
 from fourier_attn.train.evaluate import show
 from fourier_attn.train.rundir.metrics_log import strict_json
 
-CHUNK = 2048  # rows that are answered at a time
-LETTERS = 2**24  # characters of their texts
-WARN = 0.2  # share of unknown tokens from which an answer means little
-MOST = 20  # classes of which a table is printed
-NAMED = 3  # rows without a usable label that a note names
+CHUNK = 2048  # rows that are predicted together
+LETTERS = 2**24  # largest number of characters of these rows
+WARN = 0.2  # share of unknown tokens above which an answer is unreliable
+MOST = 20  # largest number of classes for which a table is printed
+NAMED = 3  # rows without a usable label that a note lists
 
 
 class Item(NamedTuple):
-    """The inputs of a row and its label; None: it has none, or one that is not among the classes.
+    """Holds one row: the inputs of the network, and the label.
 
-    The label is the number of a class, a number, the tags of the words, 0 or 1 of each class, or the right
-    answers to a question.
+    Args:
+      row: the row as it was read.
+      values: inputs of the network by name, for example "text".
+      label: the index of the class, a number, the tags of the words, 0 or 1 for each class, or the correct
+        answers to a question; None: missing, or not one of the classes.
     """
 
     row: Input
@@ -46,6 +49,7 @@ class Item(NamedTuple):
     label: Any
 
     def letters(self) -> int:
+        """Returns the number of characters of the inputs."""
         return sum(len(value) for value in self.values.values() if isinstance(value, str | list))
 
 
@@ -58,21 +62,25 @@ def predict_file(
     long: str = "cut",
     sampling: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
-    """Predicts every row of `source` and returns a summary in words.
+    """Predicts every row of a file, writes the answers, and returns a summary in words.
 
-    The source is any file that `read_inputs` reads. Its rows have the columns of the run's own data, or
-    `text`, of pairs also `text_pair`; or `image`, of questions about images also `text`. Each line of
-    `target` is an answer of `Predictor` with the file and the line (in Parquet the row) that it answers.
-    Where rows have labels, each answer also has `true`, and scores are returned and written to
-    NAME.metrics.json next to a file NAME.jsonl. A label that is none of the classes is noted and not scored.
+    The rows have the columns of the run's own data, or `text` (for pairs also `text_pair`), or `image` (for
+    questions about images also `text`). Each line of the output is an answer of `Predictor` with the `file`
+    and the `line` that it belongs to (in Parquet the row).
+
+    If rows have labels, each answer also has `true`. The scores are then part of the summary, and next to an
+    output NAME.jsonl they are written to NAME.metrics.json. A label that is not one of the classes is
+    reported and not scored.
 
     Args:
-      source, target: files; "-" is standard input and output. Of a file, nothing is left after an error.
-      skip_bad: leave out rows that cannot be answered, with a note each, instead of ending.
-      devices: files of measured devices that have moved since the training, by their knobs.
-      long, sampling: what is read of texts longer than `data.length`, and how texts are continued, see
-        `Predictor`.
-    Raises: ValueError that names the row, and for a run that cannot be used.
+      directory: directory of the run.
+      source: any file that `read_inputs` reads; "-": standard input.
+      target: file of JSON lines; "-": standard output. The file is written only if no error occurs.
+      skip_bad: whether to skip invalid rows, with a note for each, instead of raising an error.
+      devices: files of measured devices that replace those of the training, by option.
+      long: how to read texts longer than `data.length`, "cut" or "windows", see `Predictor`.
+      sampling: options of text generation, see `Predictor`.
+    Raises: ValueError that names an invalid row, and for a run that cannot be used.
     """
     scored = None if target == "-" else _metrics_file(target)
     for path in () if scored is None else (paths.given(target), scored):
@@ -93,7 +101,7 @@ def predict_file(
     if scored is not None and (values := tally.scores()):
         atomic.write(scored, strict_json(values) + "\n")
     elif scored is not None and _has_scores(scored):
-        scored.unlink()  # or it would seem to be about these answers
+        scored.unlink()  # scores of earlier answers
     return tally.words()
 
 
@@ -105,16 +113,19 @@ def evaluate_file(
     long: str = "cut",
     output: str | None = None,
 ) -> str:
-    """Evaluates a run on the labelled rows of a file that `read_inputs` reads; returns the scores in words.
+    """Evaluates a run on the labelled rows of a file, and returns the scores in words.
 
-    Args: as of `predict_file`; `output` is a folder for the report on the classes.
-    Raises: ValueError that names the row, for a file without labels, and for a run that cannot be used.
+    Args:
+      directory, source, skip_bad, devices, long: see `predict_file`.
+      output: folder for the report on the classes; default None: no report.
+    Raises: ValueError that names an invalid row, for a file without labels, and for a run that cannot be
+      used.
     """
     predictor = Predictor.load(directory, devices=devices, long=long)
     if predictor.task.head in (*FILLED, "lm"):
         raise ValueError(
-            f"--input={source} with --mode=eval scores labels, and task {predictor.config.data.task!r} has "
-            "none; without --input the perplexity of its test split is computed"
+            f"--input={source} with --mode=eval scores labels, but task {predictor.config.data.task!r} has "
+            "none; leave --input out to compute the perplexity of its test split"
         )
     folder, tally = report_folder(output, predictor.task), Tally(predictor.task, predictor.config.data.length)
     for chunk in _chunks(_items(source, predictor, skip_bad, tally)):
@@ -131,23 +142,24 @@ def evaluate_file(
 
 
 class Tally:
-    """Counts what has been answered, and compares the answers with labels.
+    """Counts answers, and compares them with the labels.
 
     Args:
-      length: tokens of a text that are read.
+      task: the task of the run.
+      length: number of tokens that are read of a text.
     """
 
     def __init__(self, task: Task, length: int):
         self.task, self.length = task, length
         self.predicted = self.skipped = self.unknown = self.cut = self.windowed = 0
-        self.unlike, self.examples = 0, list[str]()  # rows whose label is none of the classes
+        self.unlike, self.examples = 0, list[str]()  # rows with a label that is not one of the classes
         self.labels: list[Any] = []
         self.answers: list[Any] = []
-        self.tags = TagScores(task.labels)  # of a task on words
-        self.spans: list[tuple[str, list[str]]] = []  # of answers in a text: each, and those that are right
+        self.tags = TagScores(task.labels)  # for tagging
+        self.spans: list[tuple[str, list[str]]] = []  # for questions: the answer, and the correct answers
 
     def add(self, item: Item, answer: dict[str, Any]) -> dict[str, Any]:
-        """Counts an answer; returns it with the place of its row and with the label."""
+        """Counts the `answer` to the row of `item`; returns it with the row's file, line and label."""
         self.predicted += 1
         self.unknown += answer.get("unknown", 0.0) > WARN
         self.cut += answer.get("cut", 0.0) > 0
@@ -173,15 +185,15 @@ class Tally:
         return {"file": item.row.where.rpartition(", ")[0], "line": item.row.number, **true, **answer}
 
     def scores(self) -> dict[str, Any]:
-        """Returns the scores of the answers to rows with labels; {} where there are none."""
+        """Returns the scores of the answers to labelled rows; {} without such rows."""
         if self.task.tagged:
             return self.tags.scores()
         if self.task.head == "spans":
             values = span_scores.scored(*zip(*self.spans, strict=True)) if self.spans else {}
             return {"examples": len(self.spans), **values, "undefined": {}} if values else {}
-        if not self.labels or (not self.task.labels and set(self.labels) == {-1.0}):  # as where it is hidden
+        if not self.labels or (not self.task.labels and set(self.labels) == {-1.0}):  # hidden labels are -1
             return {}
-        if self.task.multi_label and not np.any(self.labels):  # as where they are hidden
+        if self.task.multi_label and not np.any(self.labels):  # hidden labels are all 0
             return {}
         if self.task.labels:
             answers, labels = (np.array(each, np.int64) for each in (self.answers, self.labels))
@@ -194,12 +206,12 @@ class Tally:
         return {"examples": len(self.labels), **values, "undefined": reasons}
 
     def words(self) -> str:
-        """Returns what was done: counts, what an answer may lack, and the scores."""
+        """Returns a summary: counts, shortcomings of answers, and the scores."""
         said = f"{self.predicted:,} predicted" + (f", {self.skipped:,} skipped" if self.skipped else "")
         if self.unknown:
             said += f"; {self.unknown:,} have more than {WARN:.0%} unknown tokens"
         if self.cut:
-            cure = " (--long=windows reads all)" if self.task.head in WINDOWED else ""
+            cure = " (--long=windows reads all of them)" if self.task.head in WINDOWED else ""
             said += f"; {self.cut:,} were cut at data.length={self.length} tokens{cure}"
         if self.windowed:
             said += f"; {self.windowed:,} are longer than data.length={self.length} and were read in windows"
@@ -214,7 +226,7 @@ class Tally:
 
 
 def _table(result: dict[str, Any]) -> Iterator[str]:
-    """Yields the scores, line by line."""
+    """Yields the lines of a table of scores."""
     if not result:
         return
     shown = [name for name in result if name not in ("examples", "undefined", "classes")]
@@ -247,7 +259,7 @@ def _same(a: Path, b: Path) -> bool:
 
 
 def _chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """Yields items together, at most `CHUNK` and about `LETTERS` characters."""
+    """Yields lists of at most `CHUNK` items with about `LETTERS` characters."""
     chunk, letters = [], 0
     for item in items:
         chunk.append(item)
@@ -265,7 +277,7 @@ def _answers(predictor: Predictor, chunk: list[Item]) -> list[dict[str, Any]]:
 
 
 def _columns(task: Task) -> dict[str, tuple[str, ...]]:
-    """Returns what a row has to have, in the order that `Predictor` takes, and how columns may be called."""
+    """Returns the inputs of a row, in the order of `Predictor`, with the possible names of their columns."""
     if task.images:
         return {"image": ("image",)} | ({"text": ("text", task.question)} if task.question else {})
     names = ("text", "text_pair")
@@ -273,9 +285,17 @@ def _columns(task: Task) -> dict[str, tuple[str, ...]]:
 
 
 def _items(source: str, predictor: Predictor, skip_bad: bool, tally: Tally) -> Iterator[Item]:
-    """Yields what each row asks. Raises: ValueError that names the row."""
+    """Yields the inputs and the label of each row.
+
+    Args:
+      source: the file; "-": standard input.
+      predictor: the run.
+      skip_bad: whether to skip invalid rows.
+      tally: counts the skipped rows.
+    Raises: ValueError that names an invalid row.
+    """
     task, wanted = predictor.task, _columns(predictor.task)
-    scored = task.head not in (*FILLED, "tokens", "lm")  # where one label says what the answer should be
+    scored = task.head not in (*FILLED, "tokens", "lm")  # heads with one label for each row
     own = predictor.config.data.label or task.label
     asked = wanted | ({"label": (*dict.fromkeys((own, "label")),)} if scored else {})
     if task.head == "spans" and span_answers.is_squad(source):
@@ -300,7 +320,14 @@ def _items(source: str, predictor: Predictor, skip_bad: bool, tally: Tally) -> I
 
 
 def _checked(row: Input, predictor: Predictor, wanted: Iterable[str]) -> tuple[dict[str, Any], Any]:
-    """Returns what a row asks, and its label. Raises: ValueError."""
+    """Returns the inputs of a row, by the names in `wanted`, and its label.
+
+    Args:
+      row: the row as it was read.
+      predictor: checks that the network can read the inputs.
+      wanted: names of the inputs.
+    Raises: ValueError for inputs that the network cannot read.
+    """
     values = {name: row.values[name] for name in wanted}
     if predictor.task.images:
         predictor.image(values["image"])
@@ -323,19 +350,19 @@ def _checked(row: Input, predictor: Predictor, wanted: Iterable[str]) -> tuple[d
 
 
 def _right(row: Input) -> list[str] | None:
-    """Returns the answers that are right, as the file of the question has them; None where it has none."""
+    """Returns the correct answers to a question; None if the file has none."""
     label = row.values.get("label")
     return [label] if isinstance(label, str) else label
 
 
 def _tags(row: Input, names: tuple[str, ...]) -> list[str] | None:
-    """Returns the tags of a row's words; None where they are missing, or one is none of the classes."""
+    """Returns the tags of a row's words; None if they are missing or not all among the classes."""
     tags = row.values.get("label")
     return tags if tags and set(tags) <= set(names) else None
 
 
 def _several(row: Input, names: tuple[str, ...]) -> list[int] | None:
-    """Returns 0 or 1 of each class; None where the labels are missing, or one is none of the classes."""
+    """Returns 0 or 1 for each class; None if the labels are missing or not all among the classes."""
     try:
         labels = labels_of("", "label", row.values.get("label"))
     except ValueError:
@@ -344,21 +371,21 @@ def _several(row: Input, names: tuple[str, ...]) -> list[int] | None:
 
 
 def _label(row: Input, names: tuple[str, ...]) -> float | None:
-    """Returns the number of the class that is a row's label, or the number that it is; None: it is neither.
+    """Returns the index of a row's class, or its number for tasks without classes; None: not a valid label.
 
-    Classes may be given by their numbers where no class is called by a number.
+    Labels may be indices of classes if no class has a number as its name.
     """
     value = row.values.get("label")
     try:
         label = label_of("", "label", value)
-    except ValueError:  # it is missing, or more than one word
+    except ValueError:  # missing, or several words
         return None
     if not names:
         return float(label) if NUMBER.fullmatch(label) and abs(float(label)) <= HUGE else None
     if label not in names and is_hidden(value):
         return None
     if NUMBER.fullmatch(label) and label not in names and float(label).is_integer():
-        label = str(int(float(label)))  # 1.0, as data frames write a column with gaps
+        label = str(int(float(label)))  # data frames write 1.0 in a column with gaps
     if label in names:
         return float(names.index(label))
     numbered = label.isdecimal() and int(label) < len(names) and not any(map(NUMBER.fullmatch, names))
@@ -366,13 +393,13 @@ def _label(row: Input, names: tuple[str, ...]) -> float | None:
 
 
 def _metrics_file(target: str) -> Path:
-    """Returns where the scores of the answers in a file go."""
+    """Returns the path of the file of scores that belongs to a file of answers."""
     path = paths.given(target)
     return path.with_name((path.stem if ending(path) == ".jsonl" else path.name) + ".metrics.json")
 
 
 def _has_scores(path: Path) -> bool:
-    """Returns whether a file has scores that this command wrote."""
+    """Returns whether a file contains scores that this command wrote."""
     try:
         saved = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -384,21 +411,21 @@ def _has_scores(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _written(target: str) -> Iterator[TextIO]:
-    """Yields standard output, or a file that gets its name once it is complete."""
+    """Yields standard output, or a file that exists under its name only once it is complete."""
     if target == "-":
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8")  # as JSON is, whatever the terminal shows
+            sys.stdout.reconfigure(encoding="utf-8")  # the encoding of JSON
         yield sys.stdout
         return
     path = paths.given(target)
     if path.exists() and not path.is_file():
-        raise ValueError(f"--output={target} is not a file; name one, or - for standard output")
+        raise ValueError(f"--output={target} is not a file; give a file, or - for standard output")
     with contextlib.ExitStack() as stack:
         try:
             file = stack.enter_context(atomic.writing(path))
         except OSError as error:
             raise ValueError(
-                f"--output={target} cannot be written ({error.strerror}); name another"
+                f"--output={target} cannot be written ({error.strerror}); give another file"
             ) from error
         text = io.TextIOWrapper(file, encoding="utf-8")
         yield text

@@ -1,4 +1,4 @@
-"""Scores of the tags of words in a stream of sentences, and their table."""
+"""Scores the predicted tags of words, and formats the scores as a table."""
 
 import math
 from collections import Counter
@@ -11,10 +11,10 @@ from fourier_attn.train.entity_scores import Counts
 
 
 class TagScores:
-    """Compares tags with those that a file has, sentence by sentence.
+    """Compares predicted tags with the tags in a file, sentence by sentence.
 
     Args:
-      names: of the classes.
+      names: names of the tags.
     """
 
     def __init__(self, names: Sequence[str]):
@@ -23,7 +23,7 @@ class TagScores:
         self.counts: dict[str, Counts] = {}
 
     def add(self, true: Sequence[str], answer: dict[str, Any]) -> None:
-        """Adds the answer to a sentence with known tags; words that were cut off are left out."""
+        """Adds the `answer` to a sentence with the tags `true`. Words that were cut off are not counted."""
         found = [word["tag"] for word in answer["words"]]
         true = true[: len(found)]
         self.sentences += 1
@@ -33,10 +33,10 @@ class TagScores:
             self.counts[kind] = entity_scores.total({"": each, " ": self.counts.get(kind, Counts(0, 0, 0))})
 
     def scores(self) -> dict[str, Any]:
-        """Returns the scores; {} without any tags.
+        """Returns the scores of words, see `scores.per_class`; {} without any tags.
 
-        They are those of words, see `scores.per_class`, and of entities, of all and of each type; where tags
-        mark entities, `examples` counts sentences.
+        If tags mark entities, the result also has the scores of all entities and of each type, and `examples`
+        counts sentences.
         """
         if not self.words:
             return {}
@@ -52,7 +52,7 @@ class TagScores:
 
 
 def type_table(result: dict[str, Any]) -> Iterator[str]:
-    """Yields the scores of each type of entity, line by line; `-` for one that is undefined."""
+    """Yields the lines of a table with the scores of each type of entity; `-` marks undefined scores."""
     types = result["types"]
     width = max(len("type"), *map(len, types))
     yield f"{'type':<{width}}  precision  recall      f1  entities"

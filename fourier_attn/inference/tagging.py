@@ -1,4 +1,4 @@
-"""The tags that a network gives to words, and the entities that they mark."""
+"""Predicts the tags of words, and the entities that they mark."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,21 +20,24 @@ Evaluate = Callable[[Batches], np.ndarray]
 def answers(
     config: Config, tokenizer: Any, sentences: Sequence[Any], batch: int, evaluate: Evaluate
 ) -> list[Answer]:
-    """Returns the answer to each sentence: `words`, with the tag and its probability, and `entities`.
+    """Returns the answer to each sentence, a dict with `words`, `entities`, `cut` and `unknown`.
 
-    An entity has its type, the text of its words, the numbers of the first and the last word from 0, and the
-    least probability of their tags. Words that are cut off at `data.length` have no tag; `cut` is their
-    share, and `unknown` that of unknown tokens.
+    `words` has each word with its tag and the tag's probability. `entities` exists if the tags mark entities:
+    each has its type, the text of its words, the indices of the first and the last word from 0, and the
+    smallest probability of their tags. Words that are cut off at `data.length` have no tag. `cut` is their
+    share, and `unknown` the share of unknown tokens.
 
     Args:
+      config: configuration of the run.
+      tokenizer: its tokenizer.
       sentences: texts, split at white space, or lists of words.
-      batch: rows that are computed at once.
-      evaluate: batches -> class probabilities (n, p, c).
-    Raises: ValueError for what is not a sentence.
+      batch: number of rows per forward pass.
+      evaluate: returns the class probabilities (n, p, c) of batches.
+    Raises: ValueError for an argument that is not a sentence.
     """
     words = [words_of(sentence) for sentence in sentences]
     rows, places = encode_words(tokenizer, words, config.data.length)
-    width = 1 << (max(1, *map(len, places)) - 1).bit_length()  # few programs, whatever the number
+    width = 1 << (max(1, *map(len, places)) - 1).bit_length()  # a power of two: few programs to compile
     ids, labels = special(tokenizer), np.full((len(rows), width), IGNORED, np.int32)
     batches = Batches(
         rows,
@@ -54,31 +57,37 @@ def answers(
 
 
 def lines(answer: Answer) -> list[tuple[str, float]]:
-    """Returns each word with its tag, and each entity with its type, and their probabilities."""
+    """Returns lines for each word with its tag and each entity with its type, and their probabilities."""
     words = [(f"{word['word']} {word['tag']}", word["probability"]) for word in answer["words"]]
     found = [(f"{each['type']}: {each['text']}", each["probability"]) for each in answer.get("entities", ())]
     return words + found
 
 
 def check(name: str, sentence: Any) -> None:
-    """Checks that a sentence has words. Raises: ValueError."""
+    """Checks that the sentence in the argument `name` has words. Raises: ValueError."""
     words_of(sentence, name)
 
 
 def words_of(sentence: Any, name: str = "text") -> list[str]:
-    """Returns the words of a text, or of a list. Raises: ValueError for what has none."""
+    """Returns the words of a text or a list. Raises: ValueError without words."""
     words = sentence.split() if isinstance(sentence, str) else sentence
     if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
         raise ValueError(f"{name}={sentence!r:.60} is neither a text nor a list of words; give one of them")
     if not any(word.strip() for word in words):
-        raise ValueError(f"{name}={sentence!r:.60} has no words; write some there")
+        raise ValueError(f"{name}={sentence!r:.60} has no words; give at least one")
     if any("\ud800" <= letter <= "\udfff" for word in words if not word.isascii() for letter in word):
         raise ValueError(f"{name}={sentence!r:.60} is not UTF-8; give a text in this encoding")
     return list(words)
 
 
 def _answer(words: list[str], probabilities: np.ndarray, names: Sequence[str]) -> Answer:
-    """Returns the answer to a sentence, of which the first words have probabilities (p, c)."""
+    """Returns the answer to one sentence.
+
+    Args:
+      words: all words of the sentence.
+      probabilities: class probabilities (p, c) of the first p words.
+      names: names of the c classes.
+    """
     best = [(names[row.argmax()], float(row.max())) for row in probabilities]
     answer: Answer = {
         "words": [

@@ -1,4 +1,4 @@
-"""The one loop, and what belongs to it."""
+"""Trains and evaluates networks: `run` trains what a configuration describes."""
 
 from fourier_attn.train.entry import check, run
 from fourier_attn.train.optimizer import register_optimizer

@@ -1,4 +1,4 @@
-"""The loss of classes in training: class weights and label smoothing."""
+"""Builds the training loss of classes, with class weights and label smoothing."""
 
 import math
 from collections.abc import Sequence
@@ -19,20 +19,23 @@ from fourier_attn.train.metrics import Sums
 from fourier_attn.train.monitor import CLASSES
 
 BALANCED = "balanced"
-LEAST, MOST = 1e-6, 1e6  # of a weight
-SHOWN = 20  # classes whose weights are printed
+LEAST, MOST = 1e-6, 1e6  # range of a class weight
+SHOWN = 20  # largest number of class weights that are printed
 
 
 def training_objective(head: str, weights: np.ndarray | None = None, smoothing: float = 0.0) -> Objective:
-    """Returns the objective of a head whose training loss is weighted and smoothed.
+    """Returns the objective of a head, with class weights and label smoothing in its training loss.
 
-    L = sum_i v_i l_i / sum_i v_i with v_i = weights[y_i],
-    l_i = -(1 - s) log p_i[y_i] - s mean_c log p_i[c], over the examples, or over all places with a label. An
-    image that is mixed of two counts with both labels, each with its share. Accuracy is that without weights.
+        L = sum_i v_i l_i / sum_i v_i,    v_i = weights[y_i]
+        l_i = -(1 - s) log p_i[y_i] - s mean_c log p_i[c]
+
+    The sum is over examples, or over all tokens with a label. A mixed image (mixup, cutmix) counts with both
+    labels, each with its share. The accuracy is not weighted.
 
     Args:
-      weights: of the classes (c); None: all are 1.
-      smoothing: s, from 0 to below 1.
+      head: a key of `OBJECTIVES` whose answers are classes.
+      weights: weights of the classes (c,); None: all are 1.
+      smoothing: s, from 0 to below 1; default 0.
     """
     objective = OBJECTIVES[head]
     if weights is None and not smoothing:
@@ -59,7 +62,7 @@ def training_objective(head: str, weights: np.ndarray | None = None, smoothing: 
 
 
 def _targets(batch: Batch) -> list[tuple[Array, Array]]:
-    """Returns labels with the weight of each in the batch: one, or two of mixed images."""
+    """Returns pairs of labels and their weights in the batch: one pair, or two for mixed images."""
     label, weight = batch["label"], batch["weight"]
     if label.ndim > 1:
         return [(jnp.maximum(label, 0), asked(batch))]
@@ -71,14 +74,24 @@ def _targets(batch: Batch) -> list[tuple[Array, Array]]:
 def smoothed_cross_entropy(
     logits: Float[Array, "*b c"], label: Int[Array, "*b"], smoothing: float
 ) -> Float[Array, "*b"]:
-    """Returns -(1 - s) log p[label] - s mean_c log p[c], in nats."""
+    """Returns the smoothed cross-entropy of each label, in nats.
+
+        l = -(1 - s) log p[label] - s mean_c log p[c]
+
+    Args:
+      logits: (*b, c).
+      label: indices of classes (*b,).
+      smoothing: s, from 0 to below 1.
+    """
     loss = optax.softmax_cross_entropy_with_integer_labels(logits, label)
     uniform = jax.nn.logsumexp(logits, axis=-1) - logits.mean(axis=-1)
     return (1 - smoothing) * loss + smoothing * uniform if smoothing else loss
 
 
 def check(config: Config) -> None:
-    """Checks the options before the data are read; own tables first have to say what their classes are.
+    """Checks the options before the data are read.
+
+    The classes of custom tables are known only after reading them, so that these are checked later.
 
     Raises: ValueError.
     """
@@ -96,12 +109,12 @@ def check_options(options: TrainConfig, task: Task) -> None:
     for name, value in given.items():
         if value and task.multi_label:
             raise ValueError(
-                f"train.{name}={value!r} is for examples of one class each, and data.multi_label=True allows "
-                "several; leave it out"
+                f"train.{name}={value!r} needs examples with one class each, but data.multi_label=True "
+                "allows several; leave it out"
             )
         if value and task.head not in CLASSES:
             raise ValueError(
-                f"train.{name}={value!r} is for tasks with classes, and this one has the head {task.head!r}; "
+                f"train.{name}={value!r} needs a task with classes, but this one has the head {task.head!r}; "
                 "leave it out"
             )
     if options.class_weights not in ("", BALANCED):
@@ -109,11 +122,13 @@ def check_options(options: TrainConfig, task: Task) -> None:
 
 
 def class_weights(text: str, names: Sequence[str], labels: np.ndarray) -> np.ndarray | None:
-    """Returns the weight of each class (c), as `train.class_weights` says; None where it is empty.
+    """Returns the class weights (c,) that `train.class_weights` describes.
 
     Args:
-      labels: of train.
-    Raises: ValueError.
+      text: "balanced", "1,3", or "NAME=3"; "": no weights, so that the result is None.
+      names: names of the classes.
+      labels: labels of the training set.
+    Raises: ValueError for an invalid text.
     """
     if not text:
         return None
@@ -121,9 +136,10 @@ def class_weights(text: str, names: Sequence[str], labels: np.ndarray) -> np.nda
 
 
 def balanced(labels: np.ndarray, classes: int) -> np.ndarray:
-    """Returns w_k = n / (m n_k) for n labels, n_k of class k and m classes that have any; 1 for others.
+    """Returns weights (c,) that make all classes count the same: w_k = n / (m n_k).
 
-    Negative labels are left out.
+    There are n labels, n_k of class k, and m classes with any label. Classes without labels get the weight 1,
+    and negative labels are ignored.
     """
     counts = np.bincount(labels[labels >= 0], minlength=classes).astype(np.float64)
     known = counts > 0
@@ -131,7 +147,7 @@ def balanced(labels: np.ndarray, classes: int) -> np.ndarray:
 
 
 def parsed(text: str, names: Sequence[str]) -> np.ndarray:
-    """Returns the weight of each class from "1,3" or "NAME=3", where other classes weigh 1.
+    """Returns the weight of each class from "1,3" or "NAME=3"; classes without a weight get 1.
 
     Raises: ValueError.
     """
@@ -140,7 +156,7 @@ def parsed(text: str, names: Sequence[str]) -> np.ndarray:
     if not any("=" in item for item in items):
         if len(items) != len(names):
             raise ValueError(
-                f"{given} must be {BALANCED!r}, or a number for each of the {len(names)} classes {known}, or "
+                f"{given} must be {BALANCED!r}, a number for each of the {len(names)} classes {known}, or "
                 "NAME=NUMBER"
             )
         return np.array([_number(given, item) for item in items])
@@ -151,7 +167,7 @@ def parsed(text: str, names: Sequence[str]) -> np.ndarray:
             cure = choose("from", [name or item], names)[:240]
             raise ValueError(f"{given}: {name or item!r} is not a class; {cure}")
         if name in weights:
-            raise ValueError(f"{given} names the class {name!r} twice; name it once")
+            raise ValueError(f"{given} contains the class {name!r} twice; give it once")
         weights[name] = _number(given, number)
     return np.array([weights.get(name, 1.0) for name in names])
 
@@ -167,7 +183,13 @@ def _number(given: str, text: str) -> float:
 
 
 def describe(weights: np.ndarray | None, smoothing: float, names: Sequence[str]) -> list[str]:
-    """Returns the line about the training loss, none where it is the plain one."""
+    """Returns a line about the training loss; no line for the plain cross-entropy.
+
+    Args:
+      weights: weights of the classes (c,); None: all are 1.
+      smoothing: label smoothing, from 0 to below 1.
+      names: names of the classes.
+    """
     said = [f"label smoothing {smoothing:g}"] if smoothing else []
     if weights is not None:
         shown = [f"{name} {weight:.3g}" for name, weight in zip(names, weights, strict=True)]

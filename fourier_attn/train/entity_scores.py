@@ -1,4 +1,4 @@
-"""Scores of tagged words, counted in entities: one is right if its type, first and last word are right."""
+"""Scores predicted tags by entities: an entity is correct if its type, first and last word are correct."""
 
 import math
 from collections import Counter
@@ -13,7 +13,13 @@ TagRows = Sequence[Sequence[str]]
 
 
 class Counts(NamedTuple):
-    """Counts entities: those predicted with their type, first and last word; all predicted; all true ones."""
+    """Counts entities.
+
+    Args:
+      right: number of predicted entities whose type, first and last word are correct.
+      predicted: number of predicted entities.
+      true: number of true entities.
+    """
 
     right: int
     predicted: int
@@ -22,7 +28,7 @@ class Counts(NamedTuple):
     def scores(self) -> dict[str, float]:
         """Returns precision = right / predicted, recall = right / true and F1 = 2 right / (predicted + true).
 
-        What divides by 0 is NaN.
+        A score with the divisor 0 is NaN.
         """
         return {
             "entity_f1": _ratio(2 * self.right, self.predicted + self.true),
@@ -31,17 +37,17 @@ class Counts(NamedTuple):
         }
 
 
-# The names of the scores, and why each may be undefined.
+# The names of the scores, and the reason why each may be undefined.
 WHY = {
-    "entity_f1": "no entity is there or predicted",
+    "entity_f1": "no entity exists or is predicted",
     "entity_precision": "no entity is predicted",
-    "entity_recall": "no entity is there",
+    "entity_recall": "no entity exists",
 }
 NAMES = tuple(WHY)
 
 
 def count(prediction: TagRows, label: TagRows) -> dict[str, Counts]:
-    """Returns the counts of each type of entity, from the tags of the words of each sentence."""
+    """Returns the counts of each type of entity, from the tags of each sentence."""
     right, predicted, true = Counter[str](), Counter[str](), Counter[str]()
     for ours, theirs in zip(prediction, label, strict=True):
         found, known = set(entities(ours)), set(entities(theirs))
@@ -51,7 +57,7 @@ def count(prediction: TagRows, label: TagRows) -> dict[str, Counts]:
 
 
 def total(counts: Mapping[str, Counts]) -> Counts:
-    """Returns the counts of all types together."""
+    """Returns the sum of the counts of all types."""
     return Counts(*(sum(each) for each in zip(*counts.values(), strict=True))) if counts else Counts(0, 0, 0)
 
 
@@ -59,8 +65,8 @@ def scored(prediction: Any, label: Any, names: Sequence[str]) -> dict[str, float
     """Returns the scores of all entities.
 
     Args:
-      prediction, label: numbers of classes (n, p); places with a label below 0 are no words.
-      names: of the classes.
+      prediction, label: indices of classes (n, p); a label below 0 marks a place without a word.
+      names: names of the classes.
     """
     label = np.asarray(label)
 

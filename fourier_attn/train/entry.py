@@ -23,33 +23,42 @@ from fourier_attn.train.summary import finished
 def run(
     config: Config, directory: str | Path, allow_drift: Iterable[str] = (), tracker: str = "tensorboard"
 ) -> dict[str, Any]:
-    """Trains what the configuration describes and returns its metrics on the test set.
+    """Trains the network that a configuration describes, and returns its metrics on the test set.
 
-    The directory receives config.json, the tokenizer, metrics.jsonl, curves.png, predictions.jsonl, of
-    classes report.json, confusion.csv and confusion.png, for GLUE the files to hand in, TensorBoard events
-    and checkpoints. If it holds an unfinished run of the same configuration, that run is resumed, with
-    bitwise the same result; a finished one is left as it is. With `train.self_pretrain` a masked language
-    model is trained first, in a folder of the directory. Of several processes, the primary one writes and
-    prints; the others write their parts of checkpoints.
+        result = run(config.default("fourier", "imdb"), "runs/fnet-imdb")
+        result["accuracy"]
+
+    If the directory contains an unfinished run of the same configuration, the run is resumed, and its result
+    is bitwise the same as without the interruption. A finished run is not changed. With
+    `train.self_pretrain` a masked language model is trained first, in a subfolder.
+
+    The run saves config.json, the tokenizer, metrics.jsonl, curves.png, predictions.jsonl, TensorBoard events
+    and checkpoints. Tasks with classes also get report.json, confusion.csv and confusion.png, and GLUE its
+    submission files. With several processes, only the primary one writes and prints, except that each
+    process writes its part of the checkpoints.
 
     Args:
-      allow_drift: fingerprints that may have changed since the run began: "data", "tokenizer", "device",
-        "code", "settings".
-      tracker: what else shows the metrics: "tensorboard", "wandb" or "none".
+      config: the configuration, see `fourier_attn.config.default`.
+      directory: directory of the run, new or existing.
+      allow_drift: fingerprints that may have changed when a run is resumed: "data", "tokenizer", "device",
+        "code", "settings"; default none.
+      tracker: where to log metrics as well: "tensorboard" (default), "wandb" or "none".
+    Returns: the metrics by name; for a run with several seeds means and deviations.
     Raises:
       ValueError: for a configuration, a data set or a directory that cannot be used.
-      Diverged: where updates are not finite, twice.
+      Diverged: if updates become non-finite again after a return to an earlier checkpoint.
       Interrupted: after SIGTERM, SIGHUP, Ctrl-C, SIGUSR1, SIGUSR2 or SIGXCPU; the state has been saved.
     """
     directory = paths.folder(directory, "workdir")
-    same = f"workdir={directory} and {_hash(config)}"  # with names as given: machines have their own folders
+    # hash before paths become absolute, because machines may have different folders
+    same = f"workdir={directory} and {_hash(config)}"
     config = configuration.with_absolute_paths(config)
     if config.train.self_pretrain and not (directory / "config.json").exists():
         _self_pretrain(config, directory, allow_drift, tracker)
 
     def prepare() -> init_from.InitialWeights:
         trackers.check(tracker)
-        configuration.check(config)  # alone: the architecture of given weights may replace its own
+        configuration.check(config)  # first, because pretrained weights may replace its architecture
         initial = init_from.load(config, directory)
         check(initial.config)
         workdir.check(directory, initial.config)
@@ -68,7 +77,7 @@ def run(
         def take() -> None:
             if processes.is_primary():
                 stack.enter_context(workdir.lock(directory))
-                workdir.check(directory, initial.config)  # another run may have come first
+                workdir.check(directory, initial.config)  # another run may have used it in the meantime
                 workdir.clear(directory)
 
         processes.barrier(take)
@@ -85,10 +94,13 @@ def run(
 
 
 def _self_pretrain(config: Config, directory: Path, allow_drift: Iterable[str], tracker: str) -> None:
-    """Trains the masked language model that a run begins with, in a folder of its directory.
+    """Trains the masked language model that a run starts from, in a subfolder.
 
-    What would stop the run itself is checked before. W&B gets the run alone: its own files lie next to a
-    directory, not within one.
+    The options of the run itself are checked first. Weights & Biases logs only the run itself, because its
+    files belong next to the directory of a run, not inside.
+
+    Args:
+      config, directory, allow_drift, tracker: see `run`.
     """
 
     def prepare() -> None:
@@ -103,15 +115,12 @@ def _self_pretrain(config: Config, directory: Path, allow_drift: Iterable[str], 
         run(configuration.masked(config), directory / workdir.SELF_PRETRAINED, allow_drift, inner)
     except Interrupted:
         if processes.is_primary():
-            tqdm.write(f"That was the self-pretraining: give the same command with --workdir={directory}.")
+            tqdm.write(f"The self-pretraining was stopped. To resume, give --workdir={directory} again.")
         raise
 
 
 def check(config: Config) -> None:
-    """Checks a configuration without touching any data: knobs, metric, mesh and memory.
-
-    Raises: ValueError.
-    """
+    """Checks a configuration without reading data: options, metric, mesh and memory. Raises: ValueError."""
     configuration.check(config)
     monitor.check(config)
     class_loss.check(config)

@@ -1,4 +1,4 @@
-"""Evaluates a split: its metrics, as numbers and in words, and each answer in a file."""
+"""Evaluates a split: computes and formats its metrics, and writes the answers to a file."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -20,9 +20,9 @@ from fourier_attn.train.progress import Progress
 from fourier_attn.train.rundir.metrics_log import strict_json
 from fourier_attn.train.scores import SCORES, per_class, why_undefined
 
-# exp(nats a token), and exp(nats a word of the text), which does not depend on the tokenizer
+# exp(nats per token) and exp(nats per word of the text), which does not depend on the tokenizer
 PERPLEXITIES = {"perplexity": "loss", "word_perplexity": "word_loss"}
-AHEAD = 3  # batches that may be under way
+AHEAD = 3  # number of batches that may be dispatched to the devices
 
 
 def evaluate_split(
@@ -34,13 +34,17 @@ def evaluate_split(
     put: Callable[[Batch], Any] = lambda batch: batch,
     say: Callable[[str], None] | None = None,
 ) -> tuple[metrics.Sums, np.ndarray]:
-    """Returns sums over all examples, and their answers (..., n, c) or (..., n) in the order of the data set.
+    """Evaluates all batches of a split.
 
     Args:
-      poll: called before each batch.
-      title: title of the progress bar.
-      put: moves a batch onto the devices.
-      say: gets a line a minute without a terminal for the bar.
+      eval_step: (params, batch) -> (sums, answers), see `fourier_attn.train.step.make_eval_step`.
+      params: parameters of the network.
+      batches: the split.
+      poll: called before each batch; default: nothing.
+      title: title of the progress bar; default none.
+      put: moves a batch onto the devices; default: leaves it as it is.
+      say: prints one line per minute if no terminal shows the bar; default None: no lines.
+    Returns: sums over all examples, and the answers (.., n, c) or (.., n) in the order of the data set.
     """
     total, parts = None, []
     with Progress(title, len(batches), batches.batch, unit="batch", say=say) as progress:
@@ -50,7 +54,7 @@ def evaluate_split(
             summed, answers = eval_step(params, put(batch))
             total = summed if total is None else metrics.add(total, summed)
             parts.append((batch["index"], batch["weight"] > 0, answers))
-            jax.block_until_ready(parts[-AHEAD:][0][2])  # or the bar would be at its end before the devices
+            jax.block_until_ready(parts[-AHEAD:][0][2])  # otherwise the bar would run ahead of the devices
             progress.show(i + 1)
     total, parts = to_host((total, parts))
     axis = next(iter(total.values())).ndim - 1  # 1 with several seeds
@@ -62,11 +66,14 @@ def evaluate_split(
 def compute_metrics(
     task: Task, total: metrics.Sums, answers: np.ndarray, labels: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Returns all metrics of a split, each with one value for each seed: means of sums, and the task's own.
+    """Returns all metrics of a split, each with one value per seed.
 
     Args:
+      task: names the metrics.
+      total: sums over all examples, see `evaluate_split`.
       answers: class probabilities (.., n, c), (.., n, t, c) or scores (.., n); several seeds have a leading
         axis.
+      labels: (n,), (n, t) or (n, c) as the task has them.
     """
     result = metrics.each(total)
     if not set(entity_scores.NAMES).isdisjoint(task.metrics):
@@ -86,28 +93,42 @@ def compute_metrics(
 def measure(
     config: Config, task: Task, total: metrics.Sums, answers: np.ndarray, batches: Split
 ) -> dict[str, np.ndarray]:
-    """Returns all metrics of a split; those of answers in a text depend on more than labels."""
+    """Returns all metrics of a split, each with one value per seed.
+
+    Args:
+      config: configuration of the run.
+      task: names the metrics.
+      total, answers: results of `evaluate_split`.
+      batches: the split. Answers to questions are scored with their contexts, all others with the labels.
+    """
     if isinstance(batches, SpanBatches):
         return metrics.each(total) | span_scores.measure(config, batches, answers)
     return compute_metrics(task, total, answers, batches.labels)
 
 
 def examples(batches: Split) -> int:
-    """Returns the number of examples, of which each has an answer; questions may have several rows."""
+    """Returns the number of examples; a question counts once, even if its context has several windows."""
     return len(batches.asked) if isinstance(batches, SpanBatches) else len(batches.labels)
 
 
 def choose(task: Task, answers: np.ndarray) -> np.ndarray:
-    """Returns what answers (.., c) choose: a class (..), 0 or 1 of each class (.., c), or the scores (..)."""
+    """Returns the predictions of a task from its answers.
+
+    Class probabilities (.., c) become the likeliest class (..), or 0 or 1 of each class (.., c) with several
+    labels. Scores (..) are returned unchanged.
+    """
     if task.multi_label:
         return label_scores.chosen(answers)
     return answers.argmax(axis=-1) if task.labels else answers
 
 
 def labelled(task: Task, answers: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the answers (seeds, n) or (seeds, n, c) of each seed, and the labels (n) or (n, c).
+    """Returns the predictions (seeds, n) or (seeds, n, c), and the labels (n,) or (n, c), of labelled places.
 
-    Of classes, places that have no label, a negative one, are left out.
+    Args:
+      task: the task.
+      answers: see `compute_metrics`.
+      labels: the labels; negative classes mean no label and are left out.
     """
     rows = choose(task, answers).reshape(-1, *labels.shape)
     known = labels >= 0 if task.labels else np.ones(labels.shape, bool)
@@ -118,7 +139,13 @@ def labelled(task: Task, answers: np.ndarray, labels: np.ndarray) -> tuple[np.nd
 def reasons(
     task: Task, values: dict[str, np.ndarray], answers: np.ndarray, labels: np.ndarray
 ) -> dict[str, dict[str, str]]:
-    """Says which of the metrics are undefined, and why: {"undefined": {name: why}}; {} if none is."""
+    """Returns {"undefined": {name: reason}} for the undefined metrics; {} if all are defined.
+
+    Args:
+      task: the task.
+      values: metrics by name, each with one value per seed; NaN: undefined.
+      answers, labels: see `compute_metrics`.
+    """
     undefined = {}
     for name, each in values.items():
         failed = np.flatnonzero(np.isnan(each))
@@ -135,12 +162,14 @@ def reasons(
 
 
 def accuracy_without(in_train: np.ndarray, answers: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
-    """Returns the accuracy on the test examples that are not in the training set, and the number that are.
+    """Returns the accuracy on test examples that are not in the training set, and the number of the others.
 
-    If all of them are, the accuracy is left out.
+    If all examples are in the training set, the result has no accuracy.
 
     Args:
-      in_train: for each test example, whether it is in the training set (bool, n).
+      in_train: whether each test example is in the training set (bool, n).
+      answers: class probabilities (.., n, c).
+      labels: (n,).
     """
     if in_train.all():
         return {"in_train": int(in_train.sum())}
@@ -150,20 +179,21 @@ def accuracy_without(in_train: np.ndarray, answers: np.ndarray, labels: np.ndarr
 
 
 def show(values: dict[str, Any], name: str) -> str:
-    """Returns a metric in words: accuracies in percent; with its deviation over several seeds.
+    """Formats a metric: accuracies in percent, with the deviation over several seeds.
 
-    For an undefined metric, returns the reason.
+    For an undefined metric it returns the reason.
     """
     if why := values.get("undefined", {}).get(name):
         return f"undefined ({why})"
     scale, form, unit = (100, ".2f", " %") if "accuracy" in name else (1, ".4f", "")
     known = [values[key] for key in (name, f"{name}_std") if key in values]
-    shown = (f"{scale * (math.nan if value is None else value):{form}}" for value in known)  # null, in a file
+    # a file has null for NaN
+    shown = (f"{scale * (math.nan if value is None else value):{form}}" for value in known)
     return f"{' +- '.join(shown)}{unit}"
 
 
 def summary(result: dict[str, Any], split: str = "test") -> str:
-    """Returns the line with the result on a split."""
+    """Returns one line with the metrics `result` of a split."""
     if "loss" not in result and "mlm_loss" not in result:
         return f"{split}: {result['examples']} examples without labels; the answers are in the directory"
     names = (*PERPLEXITIES, *entity_scores.NAMES, *span_scores.NAMES, *SCORES, *LABEL_SCORES)
@@ -179,21 +209,36 @@ def summary(result: dict[str, Any], split: str = "test") -> str:
 
 
 def chosen_of_all(task: Task, answers: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Returns the answers in the shape of the labels; of several seeds those of their mean probabilities."""
+    """Returns the predictions, in the shape of the labels, from the mean probabilities over seeds.
+
+    Args:
+      task: the task.
+      answers, labels: see `compute_metrics`.
+    """
     mean = over_networks(task, answers, labels)
     return choose(task, mean) if task.labels else mean.round(6)
 
 
 def over_networks(task: Task, answers: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Returns the mean over seeds of probabilities or scores."""
+    """Returns the mean over seeds of probabilities or scores.
+
+    Args:
+      task: the task.
+      answers, labels: see `compute_metrics`.
+    """
     classes = answers.shape[-1:] if task.labels and not task.multi_label else ()
     return answers.reshape(-1, *labels.shape, *classes).mean(axis=0)
 
 
 def class_report(task: Task, chosen: np.ndarray, labels: np.ndarray) -> dict[str, Any] | None:
-    """Returns the scores of each class, see `per_class`; None for numbers, and where no label is public.
+    """Returns the scores of each class, see `per_class`; None for numbers and without public labels.
 
-    Where examples have several labels, see `label_scores.per_label`.
+    With several labels per example the scores are those of `label_scores.per_label`.
+
+    Args:
+      task: the task.
+      chosen: predictions in the shape of the labels, see `chosen_of_all`.
+      labels: the labels; negative: not public.
     """
     known = labels >= 0
     if not task.labels or not known.any():
@@ -206,13 +251,19 @@ def class_report(task: Task, chosen: np.ndarray, labels: np.ndarray) -> dict[str
 def write_predictions(
     path: Path, task: Task, answers: np.ndarray, batches: Split, origins: Sequence[Origin] | None = None
 ) -> np.ndarray:
-    """Writes one line per example: its index in the split, label, answer and the probability of a class.
+    """Writes one JSON line per example: its index in the split, label, prediction and probability.
 
-    Examples of a custom dataset also have their file and row (`origins`). Where tokens or words have classes,
-    label and answer are lists, of the places that are asked. Where examples have several labels, they are
-    lists of their numbers, with the probabilities of all. With several seeds answers are their mean.
+    If tokens or words have classes, label and prediction are lists over all places with a label. If examples
+    have several labels, they are lists of class indices, and the line has the probabilities of all classes.
+    With several seeds predictions are made from the mean probabilities.
 
-    Returns: the answers.
+    Args:
+      path: the file.
+      task: the task.
+      answers: see `compute_metrics`.
+      batches: the split.
+      origins: file and row of each example of a custom dataset; default None: not written.
+    Returns: the predictions.
     """
     mean = over_networks(task, answers, batches.labels)
     chosen = chosen_of_all(task, answers, batches.labels)

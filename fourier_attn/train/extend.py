@@ -1,4 +1,4 @@
-"""Gives a finished run more epochs."""
+"""Extends a finished run by further epochs."""
 
 import contextlib
 from collections.abc import Iterator
@@ -15,15 +15,18 @@ from fourier_attn.train.summary import finished
 
 
 def extend(directory: Path, epochs: int) -> str:
-    """Gives the finished run in `directory` this many more epochs, which the next training makes.
+    """Adds epochs to the configuration of a finished run; training its directory again makes them.
 
-    Weights and the optimiser's means are those of its last step. The learning rate is that of a run which had
-    all these epochs from its beginning. With a "constant" schedule, after its warm-up, the extended run is
-    bitwise that run. Another schedule had fallen to zero, and continues where the longer one is at that step.
-    The early-stopping counter of a run that had lost its patience starts again.
+    Weights and the optimizer's state continue from the last step. The learning rate is that of a run with all
+    these epochs from the beginning. With a "constant" schedule after the warm-up, the extended run is bitwise
+    equal to such a run. Other schedules have fallen to zero and continue at the value of the longer schedule.
+    The early-stopping counter of a run that was stopped early starts again.
 
+    Args:
+      directory: directory of the finished run.
+      epochs: number of epochs to add.
     Returns: a note on the learning rate.
-    Raises: ValueError for a run that is not finished.
+    Raises: ValueError for an unfinished run.
     """
     directory = directory.resolve()
     with workdir.lock(directory):
@@ -42,14 +45,14 @@ def extend(directory: Path, epochs: int) -> str:
         facts["extended"] = [*facts.get("extended", []), entry]
         config_file.write_record(directory, facts)
     return (
-        f"from {made} to {total} epochs: weights and optimiser as they were, the learning rate that of a run "
-        f"of {total} epochs, {_rate(config, step):.3g} (its last one was {before:.3g})"
+        f"from {made} to {total} epochs: weights and optimizer state continue, the learning rate is that of "
+        f"a run of {total} epochs, {_rate(config, step):.3g} (before: {before:.3g})"
     )
 
 
 @contextlib.contextmanager
 def taken_back(directory: Path) -> Iterator[None]:
-    """Undoes the extension where a ValueError comes before a further step has been saved."""
+    """Undoes the extension if a ValueError occurs before another step has been saved."""
     path, step = directory / "config.json", _last_step(directory)
     before = path.read_bytes() if path.is_file() else None
     try:

@@ -1,4 +1,4 @@
-"""Weights to start from: of another run's directory, or of a file of published ones; and a run's own."""
+"""Loads weights: pretrained weights for a new run, and the weights of a trained run."""
 
 import sys
 from collections.abc import Iterable, Mapping
@@ -32,14 +32,14 @@ from fourier_attn.train.step import State, earlier_form, make_init, make_keys
 
 
 class InitialWeights(NamedTuple):
-    """The configuration and the weights that a run begins with.
+    """Holds the configuration and the weights that a run starts with.
 
     Args:
       config: the configuration, with the architecture of the weights.
-      params: parameters that replace those drawn from the key.
+      params: parameters that replace randomly initialised ones; None: none.
       notes: lines about the weights for the user.
-      tokenizer: the weights' tokenizer file; None: the one that the data part names.
-      fingerprints: of weights of the hub, their commit and the sums of their files.
+      tokenizer: tokenizer file of the weights; None: the one that `data.tokenizer` names.
+      fingerprints: for weights of the hub, their commit and the hashes of their files.
     """
 
     config: Config
@@ -50,10 +50,13 @@ class InitialWeights(NamedTuple):
 
 
 def load(config: Config, directory: Path) -> InitialWeights:
-    """Reads the weights that `init_from` names, or those of a self-pretrained run, once.
+    """Loads the weights that `init_from` names, or those of the self-pretraining.
 
-    A run that has begun has their architecture already, so that they need not be there any longer.
+    A run with a checkpoint has their architecture already, and does not need the weights again.
 
+    Args:
+      config: the configuration.
+      directory: directory of the run.
     Raises: ValueError for weights, or a tokenizer, that cannot be used.
     """
     if config.train.self_pretrain:
@@ -76,10 +79,10 @@ def load(config: Config, directory: Path) -> InitialWeights:
         trained, params = _trained(source)
         params = sharding.to_host(params)
         task, part, notes = trained.data.task, trained.model, _differing_lengths(config, trained)
-        labels = () if trained.data.masked else tuple(trained.data.labels)  # which a masked model lacks
+        labels = () if trained.data.masked else tuple(trained.data.labels)  # a masked model has no classes
         if trained.train.seeds > 1:
             params = jax.tree.map(lambda p: p[0], params)
-            notes = (*notes, f"of its {trained.train.seeds} networks the first is taken")
+            notes = (*notes, f"only the first of its {trained.train.seeds} networks is used")
     else:
         part, params, notes = pretrained.read(source)
         if not images:
@@ -88,8 +91,8 @@ def load(config: Config, directory: Path) -> InitialWeights:
             notes = (*notes, f"tokenizer: {tokenizer}, next to the weights")
     if data.task_of(config.data).inputs != part.inputs:
         raise ValueError(
-            f"init_from={config.init_from} reads {part.inputs}, and data.task={config.data.task} gives "
-            f"{data.task_of(config.data).inputs}; name other weights"
+            f"init_from={config.init_from} reads {part.inputs}, but data.task={config.data.task} gives "
+            f"{data.task_of(config.data).inputs}; choose other weights"
         )
     params, head = _with_head(config, part, params, task, labels)
     adopted, params, longer = _for_longer_texts(
@@ -99,7 +102,7 @@ def load(config: Config, directory: Path) -> InitialWeights:
 
 
 def _self_pretrained(config: Config, directory: Path) -> InitialWeights:
-    """Reads the weights of the masked language model that the run began with, whose place stays unnamed."""
+    """Loads the weights of the run's self-pretraining; the configuration does not name their folder."""
     epochs, folder = config.train.self_pretrain, str(directory / SELF_PRETRAINED)
     found = load(
         configuration.with_values(config, {"init_from": folder, "train.self_pretrain": 0}), directory
@@ -109,24 +112,24 @@ def _self_pretrained(config: Config, directory: Path) -> InitialWeights:
 
 
 def _source(name: str) -> tuple[Path, dict[str, str]]:
-    """Returns the path that `init_from` names, and its fingerprints if it is a name of the hub.
+    """Returns the path that `init_from` names, and the fingerprints of a folder on the hub.
 
-    Raises: ValueError where it does not exist.
+    Raises: ValueError if it does not exist.
     """
     if hub.is_hub_name(name):
         return hub.fetch(name)
     source = paths.given(name)
     if not source.exists():
         raise ValueError(
-            f"init_from={name} does not exist; name a run's directory, a file of weights, or hf:owner/name"
+            f"init_from={name} does not exist; give a run's directory, a file of weights, or hf:owner/name"
         )
     return source, {}
 
 
 def _tokenizer(config: Config, source: Path) -> Path | None:
-    """Returns the tokenizer next to the weights; None for images without questions, whose task has none.
+    """Returns the tokenizer file next to the weights; None for tasks without a tokenizer.
 
-    Raises: ValueError for texts where that file does not exist.
+    Raises: ValueError if texts need the file and it does not exist.
     """
     task = data.task_of(config.data)
     file = tokenizer_file(source if source.is_dir() else source.parent)
@@ -149,10 +152,12 @@ def _trained(source: Path) -> tuple[Config, Any]:
 
 
 def _for_longer_texts(config: Config, params: Any) -> tuple[Config, Any, tuple[str, ...]]:
-    """Returns the configuration and the weights for texts longer than those that they were trained with.
+    """Adapts the configuration and the weights to texts that are longer than those of the pretraining.
 
-    A learned table of positions is interpolated, as that of images is, and a note says so. Mixers whose own
-    weights have a length stay as they are, and refuse longer texts.
+    A learned position table is interpolated, as for images, and a note says so. Networks with mixers that
+    have position-dependent weights are not changed, and refuse longer texts.
+
+    Returns: the configuration, the weights, and notes for the user.
     """
     part, length = config.model, config.data.length
     stored = part.positions
@@ -168,9 +173,10 @@ def _for_longer_texts(config: Config, params: Any) -> tuple[Config, Any, tuple[s
 
 
 def at_resolution(params: Any, then: ModelConfig, now: ModelConfig) -> Any:
-    """Returns the parameters for images of another size, with their table of positions interpolated.
+    """Returns the parameters with the position table interpolated to another image size.
 
     Args:
+      params: parameters of the pretrained network; None or {}: returned unchanged.
       then, now: the `model` part of the weights, and of the run.
     """
     grids = model.grid(then), model.grid(now)
@@ -183,15 +189,22 @@ def at_resolution(params: Any, then: ModelConfig, now: ModelConfig) -> Any:
 def _with_head(
     config: Config, part: ModelConfig, params: Any, task: str, labels: tuple[str, ...]
 ) -> tuple[Any, str]:
-    """Returns the parameters, with their head if it answers the same question, and a note about it.
+    """Returns the parameters, without their head if the new task differs, and a note about it.
 
-    A custom dataset asks the same question if `data.labels` names the classes of the weights.
+    A custom dataset is the same task if `data.labels` lists the classes of the weights.
+
+    Args:
+      config: configuration of the new run.
+      part: the `model` part of the weights.
+      params: parameters of the pretrained network.
+      task: task of the weights; "": unknown.
+      labels: classes of the weights; (): unknown.
     """
     head, classes = data.task_of(config.data).head, max(len(data.task_of(config.data).labels), 1)
     if config.data.task in OWN:
         if labels and tuple(config.data.labels) == labels:
-            return params, "the head is kept: it answers the same classes"
-        hint = f", data.labels={labels!r} would keep it" if labels else ""
+            return params, "the head is kept: it has the same classes"
+        hint = f"; data.labels={labels!r} keeps it" if labels else ""
         rest = {name: value for name, value in params.items() if name != "head"}
         return rest, f"the head is new: that of the weights is for {task or part.head!r}{hint}"
     if data.task_of(config.data).corpora:
@@ -199,7 +212,7 @@ def _with_head(
     else:
         same = task == config.data.task and (part.head, part.classes) == (head, classes)
     if same:
-        return params, "the head is kept: it answers the same task"
+        return params, "the head is kept: it has the same task"
     rest = {name: value for name, value in params.items() if name != "head"}
     return rest, f"the head is new: that of the weights is for {task or part.head!r}"
 
@@ -207,13 +220,14 @@ def _with_head(
 def restore_state(
     directory: Path, *, on_device: bool = True, devices: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Config, model.Model, CheckpointId, State]:
-    """Returns the configuration, the network and the newest sound state of the run in `directory`.
+    """Returns the configuration, the network, and the newest intact checkpoint of a run.
 
     Args:
-      on_device: whether the state is to be used on the first device, which has to have room for the run; if
-        not, its arrays are NumPy's, and it may be of a run that needs several.
-      devices: files of measured devices that have moved, by their knobs.
-    Raises: ValueError for a directory without a run, or without a sound checkpoint.
+      directory: directory of the run.
+      on_device: whether to put the state onto the first device, which must have enough memory; if not, its
+        arrays are NumPy arrays, also for runs that need several devices. Default True.
+      devices: files of measured devices that replace those of the training, by option.
+    Raises: ValueError for a directory without a run or without an intact checkpoint.
     """
     directory = paths.given(directory).resolve()
     config = config_file.load(directory, devices)
@@ -229,14 +243,14 @@ def restore_state(
     restored = checkpoints.restore(like, earlier=earlier_form)
     checkpoints.close()
     if restored is None:
-        raise ValueError(f"workdir={directory} has no checkpoint yet; train it further first")
+        raise ValueError(f"workdir={directory} has no checkpoint yet; resume its training first")
     return config, network, *restored
 
 
 def _numpy(leaf: jax.ShapeDtypeStruct) -> np.ndarray:
-    """Returns an array of this form that takes no memory.
+    """Returns an array of this shape and type that takes no memory.
 
-    Given shapes only, Orbax would ask for the devices that saved them.
+    Given only a shape, Orbax would need the devices that saved the array.
     """
     return np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape)
 
@@ -244,25 +258,28 @@ def _numpy(leaf: jax.ShapeDtypeStruct) -> np.ndarray:
 def restore(
     directory: Path, devices: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Config, model.Model, Any]:
-    """Returns the configuration, the network and the best parameters of the run in `directory`.
+    """Returns the configuration, the network, and the best parameters of a run.
+
+    Before the first validation the parameters are the latest ones, and a note on stderr says so.
 
     Args:
-      devices: files of measured devices that have moved, by their knobs.
-    Raises: ValueError for a directory without a run, or without a sound checkpoint.
+      directory: directory of the run.
+      devices: files of measured devices that replace those of the training, by option.
+    Raises: ValueError for a directory without a run or without an intact checkpoint.
     """
     directory = Path(directory).resolve()
     check_files(directory, config_file.load(directory, devices))
     config, network, name, state = restore_state(directory, devices=devices)
     if name.step == 0:
-        raise ValueError(f"workdir={directory} has made no training step yet; train it further first")
+        raise ValueError(f"workdir={directory} has made no training step yet; resume its training first")
     if not validated(state):
-        note = f"{directory} has not been validated yet: its weights after {name.step} steps are used."
+        note = f"{directory} has no validation yet: using its weights after {name.step} steps."
         tqdm.write(note, file=sys.stderr)
     return config, network, best_or_latest(state)
 
 
 def validated(state: State) -> bool:
-    """Returns whether a validation has chosen the best parameters; before the first one there are none."""
+    """Returns whether a validation has chosen the best parameters of a state."""
     return bool(np.isfinite(state.best_score).all())
 
 
@@ -272,17 +289,17 @@ def best_or_latest(state: State) -> Any:
 
 
 def is_run(path: Path) -> bool:
-    """Returns whether a directory holds a run. A folder of published weights has a config.json, too."""
+    """Returns whether a directory contains a run. (A folder of published weights has a config.json, too.)"""
     return (path / "metrics.jsonl").exists() or (path / "checkpoints").is_dir()
 
 
 def check_overrides(config: Config, names: Iterable[str]) -> None:
-    """Checks that knobs of a command, as "model.depth", have an effect. Raises: ValueError."""
+    """Checks that overrides of a command line, for example "model.depth", take effect. Raises: ValueError."""
     for name in names:
         part, *others = name.split(".")
         source = configuration.field_source(config, name)
         if name in config_file.SET_BY_RUN or source == LENGTHS:
-            raise ValueError(f"{name} cannot be set: the data determine it; leave it out")
+            raise ValueError(f"{name} cannot be set because the data determine it; leave it out")
         if part != "model" or not config.init_from:
             continue
         mixer = configuration.mixer_name(config, name)
@@ -290,38 +307,38 @@ def check_overrides(config: Config, names: Iterable[str]) -> None:
         if not set(others) & set(kept):
             hint = "; use --config.init_padding" if source == PADDING else ""
             raise ValueError(
-                f"{name} cannot be set together with init_from={config.init_from}, whose architecture is "
-                f"used; leave it out{hint}"
+                f"{name} cannot be set together with init_from={config.init_from}, which determines the "
+                f"architecture; leave it out{hint}"
             )
 
 
 def _differing_lengths(config: Config, source: Config) -> tuple[str, ...]:
-    """Returns a note if mixers were trained at other common lengths than they will be used at."""
+    """Returns a note if mixers were trained at other padded lengths than those of this run."""
     now, then = data.padded_lengths(config.data), data.padded_lengths(source.data)
     shared = "invariant" in _paddings(source.model)
     return (
-        (f"its mixers were trained at the lengths {then}, and now have {now}",)
+        (f"its mixers were trained at the padded lengths {then}, this run uses {now}",)
         if shared and now != then
         else ()
     )
 
 
 def _paddings(part: Any) -> set[str]:
-    """Returns what padding is for the mixers of a `model` part."""
+    """Returns the padding options of all mixers of a `model` part."""
     mixers = model.mixers(part).items()
     return {fields[name] for mixer, fields in mixers for name in named(model.find_mixer(mixer), PADDING)}
 
 
 def _check_lengths(config: Config, part: Any) -> None:
-    """Checks that published weights that mix padding like tokens get the one length that they have seen.
+    """Checks that published weights that mix padding like tokens are used at their length of training.
 
     Raises: ValueError.
     """
     lengths, positions = data.padded_lengths(config.data), part["positions"]
     if "tokens" in _paddings(part) and lengths != (positions,) and not config.init_padding:
         raise ValueError(
-            f"init_from={config.init_from} mixes padding with the tokens and was trained padded to "
+            f"init_from={config.init_from} mixes padding like tokens and was trained with texts padded to "
             f"{positions}, not to {', '.join(map(str, lengths))}; add --config.data.length={positions} "
-            "--config.data.buckets='()', or --config.init_padding=invariant to leave padding out, or =tokens "
-            "to keep it nevertheless"
+            "--config.data.buckets='()', or --config.init_padding=invariant to ignore padding, or "
+            "--config.init_padding=tokens to allow it"
         )

@@ -1,4 +1,4 @@
-"""Scores where an example has any number of labels: answers and labels are 0 or 1 of each class (n, c)."""
+"""Scores examples with any number of labels; predictions and labels are 0 or 1 of each class (n, c)."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -8,8 +8,8 @@ import numpy as np
 
 from fourier_attn.train.scores import of_counts
 
-THRESHOLD = 0.5  # probability from which an example has a label
-NONE = "no label is there or predicted"
+THRESHOLD = 0.5  # smallest probability of a predicted label
+NONE = "no label exists or is predicted"
 
 
 def chosen(probabilities: np.ndarray) -> np.ndarray:
@@ -24,14 +24,14 @@ def micro_f1(prediction: np.ndarray, label: np.ndarray) -> float:
 
 
 def macro_f1(prediction: np.ndarray, label: np.ndarray) -> float:
-    """Returns the mean over classes of F1; classes that are neither there nor predicted are left out."""
+    """Returns the mean of F1 over classes that exist or are predicted; NaN without such classes."""
     both, one, other = _counts(prediction, label)
     known = one + other > 0
     return float(np.mean(2 * both[known] / (one + other)[known])) if known.any() else math.nan
 
 
 def subset_accuracy(prediction: np.ndarray, label: np.ndarray) -> float:
-    """Returns the share of the examples of which every class is right."""
+    """Returns the share of examples whose labels are all correct; NaN without examples."""
     return float((prediction == label).all(axis=-1).mean()) if len(label) else math.nan
 
 
@@ -43,9 +43,13 @@ LABEL_SCORES: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
 
 
 def per_label(prediction: np.ndarray, label: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
-    """Returns `LABEL_SCORES`, and precision, recall and F1 of each class, as `scores.per_class`.
+    """Returns `LABEL_SCORES`, and precision, recall and F1 of each class, as `scores.per_class` does.
 
-    There is no confusion matrix: no label is predicted in place of another.
+    The result has no confusion matrix, because one label does not exclude another.
+
+    Args:
+      prediction, label: 0 or 1 of each class (n, c).
+      names: names of the classes.
     """
     both, predicted, true = _counts(prediction, label)
     found = {name: score(prediction, label) for name, score in LABEL_SCORES.items()}
@@ -58,5 +62,5 @@ def per_label(prediction: np.ndarray, label: np.ndarray, names: Sequence[str]) -
 
 
 def _counts(prediction: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns of each class how often it is predicted and true, predicted, and true."""
+    """Returns how often each class is both predicted and true, predicted, and true (c,)."""
     return (prediction * label).sum(axis=0), prediction.sum(axis=0), label.sum(axis=0)

@@ -1,4 +1,4 @@
-"""The training loop: steps, validation after each epoch, checkpoints, and the test set once at the end."""
+"""Runs the training loop: steps, validation after each epoch, checkpoints, and one test at the end."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -51,17 +51,18 @@ from fourier_attn.train.step import (
 
 
 class Diverged(Exception):
-    """Updates were not finite again after the run had gone back to an earlier state."""
+    """Raised if updates are not finite again after the run has returned to an earlier checkpoint."""
 
 
 def train(run: "Run", allow_drift: Iterable[str] = ()) -> dict[str, Any]:
-    """Trains a run until it is done or a signal stops it; returns its metrics on the test set.
+    """Trains a run until it is finished or a signal stops it, and returns its metrics on the test set.
 
     Args:
-      allow_drift: fingerprints that may have changed since the run began, see `fingerprints.DRIFT`.
+      run: the run, before `set_up`.
+      allow_drift: fingerprints that may have changed since the run started, see `fingerprints.DRIFT`.
     Raises:
       ValueError: for data or a directory that cannot be used.
-      Diverged: where updates are not finite, twice.
+      Diverged: if updates become non-finite again after a return to an earlier checkpoint.
       Interrupted: after a signal; the state has been saved.
     """
     run.set_up()
@@ -86,7 +87,7 @@ def train(run: "Run", allow_drift: Iterable[str] = ()) -> dict[str, Any]:
 def train_epochs(run: "Run") -> None:
     """Makes training steps until all epochs are done or validation has stopped improving."""
     options = run.config.train
-    if not run.validated:  # a signal stopped the run during the validation at this step
+    if not run.validated:  # a signal interrupted the validation at this step
         run.validate()
     if not run.trained():
         tqdm.write("compiling   the first steps take longer: a program for each padded length")
@@ -110,21 +111,22 @@ def train_epochs(run: "Run") -> None:
                     run.write("train", run.step / run.per_epoch, run.training_metrics())
                 if run.step % options.save_every == 0:
                     run.save(CheckpointId(run.step, regular=run.updated()))
-            run.poll()  # after the step's line and checkpoint, which would be missing on resume
+            run.poll()  # after this step's metrics and checkpoint, which a resumed run does not write again
     if run.step < run.steps:
         tqdm.write(run.stopped_early())
-    run.checkpoints.wait()  # the last state is on the disk before anything says that the run is done
+    run.checkpoints.wait()  # the last state must be on the disk before the metrics that finish the run
 
 
 class Run:
-    """Holds one run in its directory: data, network, compiled steps and state.
+    """Holds one run: data, network, compiled steps and state.
 
-    `set_up` makes what stays the same from step to step, `restore_or_initialise` the state.
+    `set_up` makes everything that does not change from step to step. `restore_or_initialise` makes the state.
 
     Args:
-      initial: the configuration, and weights to start from.
-      signals: stop the run between two steps.
-      tracker: a key of `fourier_attn.train.rundir.trackers.TRACKERS`.
+      initial: the configuration, and initial weights.
+      directory: directory of the run.
+      signals: stops the run between two steps.
+      tracker: a key of `fourier_attn.train.rundir.trackers.TRACKERS`; default "tensorboard".
     """
 
     placement: sharding.Placement
@@ -132,8 +134,8 @@ class Run:
     splits: data.Splits
     config: Config  # fitted to the data
     task: data.Task
-    metric: str  # chooses the best weights
-    objective: Objective  # of evaluation; that of training may be weighted and smoothed
+    metric: str  # the metric that chooses the best weights
+    objective: Objective  # for evaluation; that of training may have class weights and label smoothing
     class_weights: np.ndarray | None
     fingerprints: dict[str, Any]
     network: model.Model
@@ -146,13 +148,13 @@ class Run:
     train_step: Callable[..., State]
     eval_step: Callable[..., Any]
     checkpoints: Checkpoints
-    keys: jax.Array  # of dropout and of an engine's noise
+    keys: jax.Array  # keys of dropout and of an engine's noise
     state: State
     step: int
     validated: bool  # whether all validations up to this step are part of the state
-    resumed_at: int  # 0 for a run that is new
+    resumed_at: int  # step; 0 for a new run
     out_of_patience: bool
-    writer: Writer | None  # of the primary process
+    writer: Writer | None  # only on the primary process
     clock: Clock
 
     def __init__(
@@ -167,7 +169,7 @@ class Run:
         self.began = time.perf_counter()
 
     def set_up(self) -> None:
-        """Reads the data, fits the configuration to them, and makes the network and its steps."""
+        """Reads the data, fits the configuration to them, and builds the network and the compiled steps."""
         config = self.initial.config
         self.placement = sharding.place(config.train, config.data.batch)
         self.stop = SharedStopSignals(self.signals, self.placement)
@@ -204,7 +206,7 @@ class Run:
         self.watcher = Watcher(self.network)
         self.seeds, self.steps = config.train.seeds, len(self.splits.train)
         self.per_epoch = self.splits.train.steps_per_epoch
-        self.skip_limit = min(config.train.skip_limit, self.per_epoch)  # an epoch for nothing is too much
+        self.skip_limit = min(config.train.skip_limit, self.per_epoch)  # at most a whole epoch is wasted
         self.train_step = make_train_step(
             self.network,
             self.optimizer,
@@ -219,15 +221,18 @@ class Run:
         self.checkpoints = Checkpoints(self.directory)
 
     def restore_or_initialise(self, allow_drift: Iterable[str] = ()) -> None:
-        """Restores the newest sound state, or initialises the state of a new run and saves it.
+        """Restores the newest intact checkpoint, or initialises the state of a new run and saves it.
 
-        The first state is on the disk before metrics.jsonl is: where this file exists and no checkpoint
-        does, something was lost.
+        The first checkpoint is written before metrics.jsonl. If only this file exists, a checkpoint was lost.
+
+        Args:
+          allow_drift: fingerprints that may have changed since the run started; default none.
+        Raises: ValueError for changed fingerprints and for lost checkpoints.
         """
         init_keys, self.keys = make_keys(self.config.seed, self.seeds, self.placement)
         example = model.example(self.config.model)
         init = make_init(self.network, self.optimizer, self.objective, example, self.seeds, self.placement)
-        # Before a state is read, which would look damaged to other code.
+        # check first, because other code could take an intact checkpoint for a damaged one
         drifted = processes.barrier(lambda: self.check_drift(allow_drift))
         abstract = self.placement.abstract(jax.eval_shape(init, init_keys, {}))
         restored = self.checkpoints.restore(abstract, earlier=earlier_form)
@@ -257,23 +262,33 @@ class Run:
         self.clock = Clock(self.step)
 
     def check_drift(self, allowed: Iterable[str]) -> list[str]:
-        """Returns the names of fingerprints that changed since the run began, none for a new run.
+        """Returns the names of fingerprints that changed since the run started (none for a new run).
 
-        Raises: ValueError unless they are allowed.
+        Raises: ValueError for a change that is not `allowed`.
         """
         if not checkpoint_ids(self.directory):
             return []
         return fingerprints.check_drift(self.directory, self.fingerprints, allowed)
 
     def with_new_patience(self, state: State, step: int) -> State:
-        """Resets the early-stopping counter of a run that had lost its patience and was then extended."""
+        """Resets the early-stopping counter of a run that was stopped early and extended at this step.
+
+        Args:
+          state: the restored state.
+          step: its step.
+        """
         extended = processes.broadcast(lambda: config_file.extended_at(self.directory)) == step
         if not extended or not self.has_lost_patience(state):
             return state
         return state._replace(epochs_since_best=state.epochs_since_best * 0)
 
     def without_other_best(self, state: State, name: CheckpointId) -> State:
-        """Forgets a best score of another validation set, if another validation follows."""
+        """Removes the best score if the validation set has changed and another validation follows.
+
+        Args:
+          state: the restored state.
+          name: its checkpoint.
+        """
         at = (name.step, name.validated)
         other = processes.broadcast(lambda: fingerprints.validated_differently(self.directory, at))
         if not other or (name.validated and name.step >= self.steps):
@@ -283,19 +298,21 @@ class Run:
         )
 
     def has_lost_patience(self, state: State) -> bool:
-        """Returns whether no seed has improved for `train.patience` epochs."""
+        """Returns whether no seed of a `state` has improved for `train.patience` epochs."""
         patience = self.config.train.patience
         return bool(patience) and int(np.min(sharding.to_host(state.epochs_since_best))) >= patience
 
     def trained(self) -> bool:
-        """Returns whether no training step is left."""
+        """Returns whether all training steps are done."""
         return self.step >= self.steps or self.out_of_patience
 
     def calibrated(self, state: State, step: int) -> tuple[State, dict[str, float]]:
-        """Calibrates converters on the latest batches, before the first step on those that come first.
+        """Calibrates converters on the latest batches, or on the first ones before training.
 
-        Returns: the state with the new ranges; and the shares of conversions in these batches that the
-          ranges before clip.
+        Args:
+          state: the state to calibrate.
+          step: number of training steps made.
+        Returns: the state with new ranges; and the shares of conversions that the old ranges clip.
         """
         if not self.watcher.engines:
             return state, {}
@@ -316,11 +333,11 @@ class Run:
         return sum(p.size for p in jax.tree.leaves(self.state.params)) // self.seeds
 
     def poll(self) -> None:
-        """Stops the run where a signal has come. Raises: Interrupted."""
+        """Stops the run if a signal has arrived. Raises: Interrupted."""
         self.stop.poll()
 
     def save(self, name: CheckpointId) -> None:
-        """Starts to save the state, once the lines before it, which no run writes again, are on the disk."""
+        """Starts to save the state as checkpoint `name`, after syncing the metrics before it to the disk."""
         if self.writer:
             self.writer.sync()
         self.checkpoints.save(name, self.state)
@@ -332,12 +349,18 @@ class Run:
             self.writer.close()
 
     def write(self, split: str, epoch: int | float, values: dict[str, Any]) -> None:
-        """Writes a line of metrics at this step."""
+        """Writes one line of metrics at the current step.
+
+        Args:
+          split: "train", "validation", or the name of a test split.
+          epoch: number of epochs done, which may be a fraction.
+          values: metrics by name.
+        """
         if self.writer:
             self.writer.write(split, self.step, epoch, values)
 
     def new_best(self) -> str:
-        """Returns "   best accuracy so far" after a validation that was the best one; "" after others."""
+        """Returns "   best accuracy so far" after the best validation; "" after any other."""
         better = np.atleast_1d(sharding.to_host(self.state.epochs_since_best)) == 0
         if not better.any():
             return ""
@@ -345,7 +368,7 @@ class Run:
         return f"   best {self.metric.replace('_', ' ')} so far{seeds}"
 
     def stopped_early(self) -> str:
-        """Returns the line that says why the run ends before its last epoch."""
+        """Returns the line about early stopping."""
         stale, scores = sharding.to_host((self.state.epochs_since_best, self.state.best_score))
         epochs = sorted({int(self.step // self.per_epoch - each) for each in np.atleast_1d(stale)})
         best = show({self.metric: monitor.sign(self.metric) * float(np.mean(scores))}, self.metric)
@@ -356,11 +379,11 @@ class Run:
         )
 
     def updated(self) -> bool:
-        """Returns whether the last update was made; if not, no run goes back to this state."""
+        """Returns whether the last update was made, so that a diverging run may return to this state."""
         return not np.max(sharding.to_host(self.state.skipped))
 
     def guard_against_divergence(self) -> None:
-        """Goes back once where too many updates in a row were not finite; stops the second time.
+        """Returns to an earlier checkpoint after too many non-finite updates, and stops at the second time.
 
         Raises: Diverged.
         """
@@ -368,16 +391,16 @@ class Run:
         skipped = int(np.max(counts))
         if skipped < self.skip_limit:
             return
-        what = f"{skipped} updates up to step {self.step} were not finite and were not made"
+        what = f"{skipped} updates up to step {self.step} were not finite and were skipped"
         lost = counts >= self.skip_limit
         if np.any(lost & (sharding.to_host(self.state.rollbacks) > 0)):
             raise Diverged(
-                f"{what}, again after going back: the run has diverged; lower optim.learning_rate, set "
-                "optim.clip_norm, or use model.dtype=float32, in another workdir"
+                f"{what}, again after returning to a checkpoint: the run has diverged; lower "
+                "optim.learning_rate, set optim.clip_norm, or use model.dtype=float32, in a new workdir"
             )
 
         def regular(name: CheckpointId) -> bool:
-            """Returns whether an uninterrupted run has this checkpoint, too."""
+            """Returns whether an uninterrupted run also has this checkpoint."""
             return name.validated and name.regular
 
         self.checkpoints.wait()
@@ -398,9 +421,9 @@ class Run:
         return means | {"learning_rate": rate, "memory_gib": memory.used_gib()} | speed
 
     def validate(self) -> None:
-        """Closes an epoch: validates, keeps the weights if they are the best so far, writes and saves."""
+        """Ends an epoch: validates, updates the best weights, writes metrics and saves a checkpoint."""
         epoch, train = self.step // self.per_epoch, self.training_metrics()
-        # a signal saves the state before, for which the same rates are found again
+        # a signal during the validation saves the state before calibration, which is then repeated
         state, rates = self.calibrated(self.state, self.step)
         train |= rates
         values, answers = self.evaluate("validation", self.splits.validation, state.params)
@@ -434,16 +457,22 @@ class Run:
             plot_curves(self.directory, self.metric, chance)
 
     def evaluate(self, title: str, batches: Split, params: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Returns the metrics of a split, each with one value for each seed, and its answers."""
+        """Returns the metrics of a split, each with one value per seed, and its answers.
+
+        Args:
+          title: title of the progress bar.
+          batches: the split.
+          params: parameters of the network.
+        """
         total, answers = evaluate_split(
             self.eval_step, params, batches, self.poll, title, self.placement.shard_batch, tqdm.write
         )
         return measure(self.config, self.task, total, answers, batches), answers
 
     def test(self) -> dict[str, Any]:
-        """Evaluates the test splits once, with the best weights; writes their metrics and every answer.
+        """Evaluates the test splits with the best weights, and writes their metrics and all answers.
 
-        Labels that are not public are -1; there are answers then, but no metrics.
+        A split whose labels are not public (-1) has answers, but no metrics.
         """
         epoch, results = self.step / self.per_epoch, {}
         for name, batches in {**self.splits.extra_evals, "test": self.splits.test}.items():
@@ -467,9 +496,14 @@ class Run:
         return {"split": "test", "step": self.step, "epoch": epoch, **results["test"]}
 
     def write_answers(self, name: str, answers: np.ndarray, batches: Split) -> None:
-        """Writes every answer of a split, a report on its classes, and GLUE's file to hand in.
+        """Writes the answers of a split, a report on its classes, and GLUE's submission file.
 
-        Of language models nothing is written.
+        For language models nothing is written.
+
+        Args:
+          name: name of the split.
+          answers: results of `evaluate_split`.
+          batches: the split.
         """
         if not (self.objective.written and self.primary):
             return

@@ -1,4 +1,4 @@
-"""The least memory that a configuration asks for, against what the machine has: before anything is made."""
+"""Checks, before anything is allocated, that a run fits into the memory of the machine."""
 
 import math
 import resource
@@ -17,33 +17,37 @@ from fourier_attn.train.distributed import processes
 from fourier_attn.train.optimizer import build_optimizer
 
 ONE = {"seed": 1, "data": 1, "fsdp": 1}
-COPIES = 3  # of the parameters: themselves, their gradient, the best ones; the optimizer has its own
-PREFETCHED = 8  # batches
+COPIES = 3  # copies of the parameters: current, gradient, best; the optimizer's state is extra
+PREFETCHED = 8  # number of prefetched batches
 FIELD = 8  # bytes of a complex number
 
 
 def check(config: Config, mesh: Mapping[str, int] = ONE) -> None:
-    """Checks that a run fits into memory, by what each device needs at least. Nothing is allocated.
+    """Checks that each device has at least the memory that a run needs. Nothing is allocated.
 
     Args:
-      mesh: devices along each axis.
+      config: configuration of the run.
+      mesh: number of devices along each axis; default one device.
     Raises: ValueError that names the largest part.
     """
     free, config = available(), fit_grid(config)
-    for needs in (cheap, traced):  # one after the other: what is too large must not be traced
+    for needs in (cheap, traced):  # in this order, because a model that is too large must not be traced
         needed = needs(config, mesh)
         total = sum(needed.values())
         if total > free:
             largest = max(needed, key=lambda name: needed[name])
             raise ValueError(
                 f"this run needs at least {_size(total)} of memory, {_size(needed[largest])} of it for "
-                f"{largest}, and the {_owner(mesh)} has {_size(free)}; make it smaller"
+                f"{largest}, but the {_owner(mesh)} has {_size(free)}; reduce these options"
             )
 
 
 def available() -> int:
-    """Bytes of the first device; of a CPU its share of the machine, or of the container, which it shares with
-    the devices of other processes."""
+    """Returns the bytes of memory of the first device.
+
+    For a CPU this is its share of the memory of the machine or container, which all devices of all processes
+    share.
+    """
     stats = jax.local_devices()[0].memory_stats() or {}
     if "bytes_limit" in stats:
         return int(stats["bytes_limit"])
@@ -60,7 +64,7 @@ def used_gib() -> float:
     if "peak_bytes_in_use" in stats:
         return stats["peak_bytes_in_use"] / 2**30
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most / (2**30 if sys.platform == "darwin" else 2**20)  # bytes there, KiB elsewhere
+    return most / (2**30 if sys.platform == "darwin" else 2**20)  # bytes on macOS, KiB on Linux
 
 
 def _owner(mesh: Mapping[str, int]) -> str:
@@ -68,9 +72,14 @@ def _owner(mesh: Mapping[str, int]) -> str:
 
 
 def _held(config: Config, mesh: Mapping[str, int], params: Any) -> int:
-    """Returns the bytes of a device for these parameters of a network, whose shapes are enough.
+    """Returns the bytes that a device needs for some parameters.
 
-    Its own parts of all copies and of the optimizer's state, and the parameters gathered for the step.
+    These are its parts of all copies and of the optimizer's state, and the parameters gathered for a step.
+
+    Args:
+      config: configuration of the run.
+      mesh: number of devices along each axis.
+      params: parameters of one network, or their shapes.
     """
     state = jax.eval_shape(build_optimizer(config.optim).init, params)
     own = (COPIES * _bytes(params) + _bytes(state)) / mesh["fsdp"]
@@ -79,7 +88,7 @@ def _held(config: Config, mesh: Mapping[str, int], params: Any) -> int:
 
 
 def cheap(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
-    """Estimates bytes from the knobs alone, so that nothing too large is even traced."""
+    """Estimates the bytes of each part from the options alone, without tracing the model."""
     c, m, mixers = config.data, config.model, model.mixers(config.model)
     images = m.inputs == "patches"
     t = tokens(config)
@@ -113,14 +122,14 @@ def cheap(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
 
 
 def traced(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
-    """Returns the bytes that the parameters need, from shapes of one block for each kind of mixer."""
+    """Returns the bytes of the parameters, by tracing one block for each kind of mixer."""
     m = config.model
     layout = model.layout(m)
     kinds = sorted(set(layout))
     fields: Any = dict(m) | {"depth": len(kinds), "layout": tuple(kinds)}
     network, inputs = model.build(fields), longest(config)
     mask = jax.ShapeDtypeStruct(inputs.shape[:2], bool)
-    # windows of corpora and images have no mask
+    # windows of corpora and images have no mask, because they have no padding
     padded = not task_of(config.data).corpora and config.model.inputs == "tokens"
 
     def init(key: jax.Array, inputs: jax.Array, mask: jax.Array) -> Any:
@@ -138,7 +147,7 @@ def _array(*shape: int) -> jax.ShapeDtypeStruct:
 
 
 def longest(config: Config) -> jax.ShapeDtypeStruct:
-    """Inputs of a batch of one, as long as they may be."""
+    """Returns the inputs of a batch with one example of the largest length."""
     inputs = model.example(config.model)
     if config.model.inputs != "tokens":
         return inputs
@@ -146,7 +155,7 @@ def longest(config: Config) -> jax.ShapeDtypeStruct:
 
 
 def _bytes(tree: Any) -> int:
-    """Returns the size of the arrays of a tree, without counters."""
+    """Returns the bytes of the arrays of a tree, without counters."""
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree) if leaf.ndim)
 
 

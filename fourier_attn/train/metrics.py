@@ -1,4 +1,4 @@
-"""Metrics: sums over examples and their means."""
+"""Computes metrics as sums over examples, and their means over examples and seeds."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,12 +11,12 @@ Sums = dict[str, Any]  # name -> (2,): sum and count
 
 
 def add(a: Sums, b: Sums) -> Sums:
-    """Sums over both sets of examples."""
+    """Returns the sums over two sets of examples."""
     return jax.tree.map(jnp.add, a, b)
 
 
 def each(total: Sums) -> dict[str, np.ndarray]:
-    """Divides sums by their counts, for each seed by itself."""
+    """Returns the mean of each sum, with one value per seed."""
     total = {name: np.asarray(value, np.float64) for name, value in total.items()}
     return {name: np.atleast_1d(_mean(value[..., 0], value[..., 1])) for name, value in total.items()}
 
@@ -27,9 +27,9 @@ def _mean(values: np.ndarray, count: np.ndarray) -> np.ndarray:
 
 
 def over_seeds(values: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Returns the mean of each value; with several seeds also each seed's and the deviation.
+    """Returns the mean over seeds of each metric; with several seeds also the deviation and all values.
 
-    The deviation over K seeds is that of a sample, divided by K - 1.
+    The standard deviation over K seeds is that of a sample, with the divisor K - 1.
     """
     result = {}
     for name, value in values.items():
@@ -40,12 +40,14 @@ def over_seeds(values: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 
 def mean(total: Sums) -> dict[str, Any]:
-    """Divides sums by their counts; with several seeds also each seed's and the deviation."""
+    """Returns the mean of each sum over examples and seeds, see `each` and `over_seeds`."""
     return over_seeds(each(total))
 
 
 def over_runs(values: Iterable[float | None]) -> tuple[float | None, float | None]:
-    """Returns mean and deviation (n - 1) of the values that are known; None where there are too few.
+    """Returns the mean and the standard deviation (divisor n - 1) of the values that are not None.
+
+    Either is None if there are too few values.
 
     >>> over_runs([1.0, None, 3.0]), over_runs([1.0]), over_runs([])
     ((2.0, 1.4142135623730951), (1.0, None), (None, None))

@@ -1,4 +1,4 @@
-"""The metric that chooses the best weights: which ones a task has, and which values are better."""
+"""Chooses the metric that decides which weights are best (`train.monitor`)."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from fourier_attn.data.tasks import OWN, task_of
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.scores import CLASS_SCORES, NUMBER_SCORES
 
-LOWER = frozenset(  # better if lower
+LOWER = frozenset(  # metrics that are better if lower
     ("loss", "mlm_loss", "sop_loss", "word_loss", "mae", "rmse", "perplexity", "word_perplexity")
 )
 CLASSES = ("classes", "question", "tokens", "autoencoder")  # heads whose answers are classes
@@ -22,14 +22,14 @@ def sign(metric: str | None) -> int:
 
 
 def best(points: Iterable[tuple[float, float]], metric: str) -> tuple[float, float]:
-    """Returns the first of the points (epoch, value) with the best value of a metric."""
+    """Returns the first point (epoch, value) with the best value of a metric."""
     return max(points, key=lambda point: sign(metric) * point[1])
 
 
 def available(task: Task) -> tuple[str, ...]:
-    """Returns the names of the metrics that a task has, those that it shows first."""
+    """Returns the names of all metrics of a task, beginning with those that a run prints."""
     scores = CLASS_SCORES if task.head in CLASSES else NUMBER_SCORES if task.head == "score" else ()
-    left_out = {"f1"} if len(task.labels) > 2 else set()  # it is that of class 1 against class 0
+    left_out = {"f1"} if len(task.labels) > 2 else set()  # f1 is defined for two classes
     left_out |= {"mean_iou"} if task.head not in ("tokens", "autoencoder") else set()
     names = (*task.metrics, *OBJECTIVES[task.head].names, *(n for n in scores if n not in left_out))
     return tuple(dict.fromkeys(names))
@@ -56,7 +56,9 @@ def metric_of(config: Config) -> str:
 
 
 def check(config: Config) -> None:
-    """Checks `train.monitor` before the data are read; own tables first have to say what they ask.
+    """Checks `train.monitor` before the data are read.
+
+    The metrics of custom tables depend on their labels, so that these are checked again later.
 
     Raises: ValueError.
     """
@@ -68,7 +70,7 @@ def check(config: Config) -> None:
 
 
 def _of_own_data(task: Task) -> tuple[str, ...]:
-    """Returns the metrics of custom data; of tables, whether their labels are classes or numbers."""
+    """Returns the possible metrics of a custom dataset; labels of tables may be classes or numbers."""
     kinds = [task]
     if task.head == "classes":
         kinds.append(dataclasses.replace(task, head="score", metrics=NUMBER_SCORES))

@@ -1,4 +1,4 @@
-"""Optimizers by name, and what they share: clipping, weight decay and the learning rate's schedule."""
+"""Builds optimizers by name, with gradient clipping, weight decay and the learning rate's schedule."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,9 +17,9 @@ Make = Callable[[OptimConfig], optax.GradientTransformation]
 
 
 def scale_by_adafactor(config: OptimConfig) -> optax.GradientTransformation:
-    """Builds Adafactor without momentum, whose updates have an RMS of at most 1.
+    """Builds Adafactor without momentum; its updates have an RMS of at most 1.
 
-    They do not grow with their parameter, so that learning rates are those of Adam.
+    Updates are not scaled by the parameters, so that it uses the learning rates of Adam.
 
     Source: Shazeer and Stern, arXiv 1804.04235; Zhai et al., arXiv 2106.04560 (without that scale).
     """
@@ -27,16 +27,17 @@ def scale_by_adafactor(config: OptimConfig) -> optax.GradientTransformation:
 
 
 def scale_by_muon(config: OptimConfig) -> optax.GradientTransformation:
-    """Builds Muon for the dense kernels of the blocks, and Adam for the rest, both with Nesterov's momentum.
+    """Builds Muon for the dense kernels of the blocks and Adam for the rest, both with Nesterov momentum.
 
-    Muon's updates have the RMS of Adam's, so that both take the same learning rate.
+    Muon's updates have the RMS of Adam's, so that both use the same learning rate.
 
-    Raises: ValueError where the installed optax does not have it.
+    Raises: ValueError if the installed optax lacks Muon.
     Source: Jordan et al., https://kellerjordan.github.io/posts/muon; Liu et al., arXiv 2502.16982 (the RMS).
     """
     if not hasattr(contrib, "MuonDimensionNumbers"):
         raise ValueError(
-            f"optim.name='muon' is not in optax {optax.__version__}; install a newer optax, or choose another"
+            f"optim.name='muon' is not in optax {optax.__version__}; install a newer optax, or choose "
+            "another optimizer"
         )
     descent = contrib.muon(
         1.0,
@@ -50,8 +51,8 @@ def scale_by_muon(config: OptimConfig) -> optax.GradientTransformation:
     return optax.chain(descent, optax.scale(-1.0))
 
 
-# What makes the direction of a step from the `optim` part of the configuration: an optax transformation of
-# the clipped gradient, with the gradient's sign. Weight decay, learning rate and sign follow for all.
+# For each optimizer a function from the `optim` part of the configuration to an optax transformation of the
+# clipped gradient. The result has the gradient's sign. Weight decay, learning rate and sign follow for all.
 OPTIMIZERS: dict[str, Make] = {
     "adam": lambda c: optax.scale_by_adam(c.b1, c.b2, c.eps),
     "adamw": lambda c: optax.scale_by_adam(c.b1, c.b2, c.eps),
@@ -64,13 +65,13 @@ BUILT_IN = tuple(OPTIMIZERS)
 
 
 def build_optimizer(config: OptimConfig) -> optax.GradientTransformation:
-    """Turns the `optim` part of the configuration into an optax transformation.
+    """Returns the optax transformation that the `optim` part of the configuration describes.
 
         w = w - rate(n) (direction(clip(g)) + weight_decay w)      n: updates made before
 
-    The learning rate rises linearly over `warmup_steps`. Its first value is not 0, which would waste a step.
-    Then it stays ("constant") or falls to zero at `steps`, along half a cosine or a line, and stays there.
-    Weight decay spares vectors (biases, normalisation); "adam" has none.
+    The learning rate rises linearly over `warmup_steps`. Its first value is positive, since 0 would waste a
+    step. After the warm-up it is constant, or it falls to zero at `steps` along half a cosine or a line.
+    Weight decay applies to matrices, but not to biases and normalisation; "adam" has none.
 
     Raises: ValueError for an unknown name or schedule, or a number out of range.
     """
@@ -88,7 +89,7 @@ def build_optimizer(config: OptimConfig) -> optax.GradientTransformation:
 
 
 def updates_made(opt_state: Any) -> jax.Array:
-    """Returns the position in the schedule: the number of updates made, without those that were skipped."""
+    """Returns the number of updates made, without skipped ones, which is the position in the schedule."""
     return opt_state[1][2].count
 
 
@@ -99,10 +100,10 @@ def register_optimizer(name: str, make: Make) -> None:
     entry points instead, in the group "fourier_attn.optimizers".
 
     Args:
-      make: returns the direction of a step from the `optim` part of the configuration, as
-        `lambda c: optax.scale_by_adam(c.b1, c.b2)`; see `build_optimizer` for what follows it.
-    Raises: ValueError for a name that an optimizer of this package has, and for something that is not a
-      function.
+      name: value of `optim.name` that selects it.
+      make: turns the `optim` part of the configuration into an optax transformation, for example
+        `lambda c: optax.scale_by_adam(c.b1, c.b2)`; `build_optimizer` adds weight decay and learning rate.
+    Raises: ValueError for the name of an optimizer of this package, and if `make` is not a function.
     """
     _add_optimizer(name, make)
     plugins.note("optimizers", name, make.__module__)
@@ -119,7 +120,7 @@ def _add_optimizer(name: str, make: Any) -> None:
     if not callable(make):
         raise ValueError(f"the optimizer {name!r} is {make!r}; give a function of the optim part")
     if name in BUILT_IN:
-        raise ValueError(f"there is an optimizer {name!r} already; choose another name")
+        raise ValueError(f"an optimizer {name!r} exists already; choose another name")
     known: dict[str, Any] = OPTIMIZERS
     known[name] = make
 
@@ -130,13 +131,22 @@ def build_schedule(config: OptimConfig) -> optax.Schedule:
 
 
 def warmup(config: OptimConfig) -> int:
-    """Steps of the warm-up, a share of the schedule where one is given; it ends with the schedule."""
+    """Returns the number of warm-up steps, from `warmup_share` if it is set, else from `warmup_steps`."""
     share = round(config.warmup_share * config.steps)
     return share if config.warmup_share else min(config.warmup_steps, config.steps)
 
 
 def schedule(name: str, peak: float, warmup: int, steps: int) -> optax.Schedule:
-    """Returns the rate by step: (step + 1) / warmup x peak, then constant, or falling to 0 at `steps`."""
+    """Returns the learning rate as a function of the step.
+
+        rate(n) = peak (n + 1) / warmup    for n < warmup, then constant or falling to 0 at `steps`
+
+    Args:
+      name: "constant", "cosine" or "linear".
+      peak: largest learning rate.
+      warmup: number of warm-up steps.
+      steps: length of the schedule, with its warm-up.
+    """
     after = optax.constant_schedule(peak)
     if name == "cosine":
         after = optax.cosine_decay_schedule(peak, max(steps - warmup, 1))
@@ -149,7 +159,7 @@ def schedule(name: str, peak: float, warmup: int, steps: int) -> optax.Schedule:
 
 
 def _matrices(params: Any) -> Any:
-    """Marks the parameters with weight decay. Biases of several axes, as attention's (h, k), are vectors."""
+    """Returns which parameters have weight decay: matrices, but no biases, even with several axes."""
 
     def is_matrix(path: tuple[Any, ...], value: Any) -> bool:
         return jnp.ndim(value) > 1 and not _names(path)[-1].endswith("bias")
@@ -158,14 +168,14 @@ def _matrices(params: Any) -> Any:
 
 
 def _dense_kernels(params: Any) -> Any:
-    """Returns the axes of inputs and outputs of each dense kernel in a block, None for other parameters."""
+    """Returns the input and output axes of each dense kernel in a block; None for other parameters."""
 
     def axes(path: tuple[Any, ...], value: Any) -> Any:
         names = _names(path)
         in_block = any(name.startswith("block_") for name in names)
         if not in_block or names[-1] != "kernel" or names[-2] == "mixer":  # a mixer's own kernel is a filter
             return None
-        inputs = value.ndim - 1 if names[-2] == "out" else 1  # attention's last map is of heads and widths
+        inputs = value.ndim - 1 if names[-2] == "out" else 1  # attention's output map has two input axes
         every = tuple(range(value.ndim))
         return contrib.MuonDimensionNumbers(every[:inputs], every[inputs:])
 

@@ -1,4 +1,4 @@
-"""Shows how a run proceeds: its first lines, how far it is, and how fast."""
+"""Prints the first lines of a run, and shows its progress and speed."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ from fourier_attn.train.distributed.sharding import Placement, to_host
 from fourier_attn.train.optimizer import warmup
 from fourier_attn.train.step import State
 
-LOOK = 0.5  # seconds, about, from one look at the devices to the next
+LOOK = 0.5  # approximate seconds between two updates of the progress bar
 LINE = 60.0  # seconds between two lines without a terminal
 
 
@@ -36,9 +36,13 @@ def introduction(
     """Returns the first lines of a run: data, devices, network, initial weights and directory.
 
     Args:
-      parameters: of one network.
-      notes: on the weights to start from.
-      step: from which the run is resumed; 0 for a new run.
+      config: configuration of the run.
+      splits: its data.
+      placement: its devices.
+      parameters: number of parameters of one network.
+      notes: lines about the initial weights.
+      directory: directory of the run.
+      step: step from which the run is resumed; 0 for a new run.
     """
     seeds, steps = config.train.seeds, len(splits.train)
     lines = [
@@ -48,21 +52,21 @@ def introduction(
     ]
     lines.append(f"parameters  {parameters:,}" + (f" x {seeds} seeds" if seeds > 1 else ""))
     if config.init_from:
-        lines.append(f"weights     {config.init_from}, whose architecture is used")
+        lines.append(f"weights     {config.init_from}, with its architecture")
         lines += [f"            {note}" for note in notes]
     if config.train.self_pretrain:
         lines.append(f"weights     self-pretrained for {config.train.self_pretrain} epochs")
     if warmup(config.optim) >= steps:
         lines.append(
-            f"note        optim.warmup_steps={config.optim.warmup_steps} is the whole schedule of "
-            f"{steps} steps: the learning rate never reaches its peak; --config.optim.warmup_share=0.1 gives "
-            "it a tenth of them"
+            f"note        optim.warmup_steps={config.optim.warmup_steps} covers the whole schedule of "
+            f"{steps} steps, so the learning rate never reaches its peak; --config.optim.warmup_share=0.1 "
+            "warms up for a tenth of the steps"
         )
     return [*lines, f"workdir     {directory}" + (f", resuming at step {step}" if step else "")]
 
 
 def _devices(placement: Placement, rows: int) -> list[str]:
-    """Returns lines on the devices, with a note on those that are not used because rows do not divide."""
+    """Returns lines about the devices, with a note on devices that cannot share `rows` evenly."""
     device, used, count = jax.devices()[0], placement.mesh.devices.size, jax.device_count()
     shared = f" in {jax.process_count()} processes" if jax.process_count() > 1 else ""
     split = f"{used} devices{shared}: {placement}; " if used > 1 else ""
@@ -76,20 +80,24 @@ def _devices(placement: Placement, rows: int) -> list[str]:
 
 
 class Clock:
-    """Measures examples a second since `step`, and the share of the time that went to waiting for data."""
+    """Measures examples per second since a step, and the share of the time spent waiting for data.
+
+    Args:
+      step: the current step.
+    """
 
     def __init__(self, step: int):
         self.step, self.begin, self.waited = step, time.perf_counter(), 0.0
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """Counts the time inside `with` as waiting."""
+        """Counts the time inside the context as waiting."""
         begin = time.perf_counter()
         yield
         self.waited += time.perf_counter() - begin
 
     def read(self, step: int, batch: int) -> dict[str, float]:
-        """Returns both; neither before a step, as in a run that is resumed with a validation."""
+        """Returns speed and share of waiting at `step`, for batches of `batch` examples; {} before a step."""
         if step == self.step:
             return {}
         elapsed = time.perf_counter() - self.begin
@@ -97,18 +105,19 @@ class Clock:
 
 
 class Progress:
-    """Shows steps, or batches, with metrics, examples a second and the time that is left.
+    """Shows the progress of steps or batches: metrics, examples per second and remaining time.
 
-    Steps are started before the devices have computed the ones before. `due` says when to wait for them:
-    about every `LOOK` seconds, and after each step where a step takes longer.
+    Steps are dispatched before the devices have computed the previous ones. `due` says when to wait for the
+    devices: about every `LOOK` seconds, and after each step if a step takes longer.
 
     Args:
       title: "train", or the name of a split.
-      total: steps or batches, as `unit` says.
-      batch: examples of each.
-      done: how many of them were done before.
-      leave: whether the bar stays on the terminal at the end.
-      say: gets the lines; None: there are none.
+      total: number of steps or batches.
+      batch: number of examples in each.
+      unit: "step" or "batch".
+      done: number of steps that were done before; default 0.
+      leave: whether the bar stays on the terminal at the end; default False.
+      say: prints a line per minute if no terminal shows the bar; default None: no lines.
     """
 
     def __init__(
@@ -136,7 +145,7 @@ class Progress:
         )
         self.metrics, self.line = "", time.perf_counter()
         self.looked, self.next = (done, self.line), done + 1
-        self.since: tuple[int, float] | None = None  # what speed is measured from: not while it compiles
+        self.since: tuple[int, float] | None = None  # start of the speed measurement, after compilation
 
     def __enter__(self) -> "Progress":
         return self
@@ -147,11 +156,11 @@ class Progress:
         self.bar.close()
 
     def due(self, step: int) -> bool:
-        """Returns whether to wait for the devices and to show this step."""
+        """Returns whether to wait for the devices and show this `step`."""
         return step >= self.next
 
     def resume(self, step: int) -> None:
-        """Measures the speed anew, after a pause."""
+        """Restarts the measurement of the speed at `step`, after a pause."""
         self.looked = self.since = (step, time.perf_counter())
         self.next = step + 1
 
@@ -159,7 +168,8 @@ class Progress:
         """Shows that `step` steps have been computed.
 
         Args:
-          metrics: in words; "": those that were shown before.
+          step: number of computed steps.
+          metrics: formatted metrics; "": those shown before.
         """
         self.metrics = metrics or self.metrics
         (last, then), now = self.looked, time.perf_counter()
@@ -184,23 +194,32 @@ class TrainingProgress(Progress):
     """Shows training steps with the means of the epoch so far.
 
     Args:
-      names: the metrics that are shown.
-      total: steps of the run.
-      batch: examples of a step.
-      done: steps that were made before.
+      names: names of the metrics to show.
+      total: number of steps of the run.
+      batch: number of examples of a step.
+      done: number of steps that were made before.
     """
 
     def __init__(self, names: Sequence[str], total: int, batch: int, done: int):
         super().__init__("train", total, batch, unit="step", done=done, leave=True, say=tqdm.write)
         self.names = names
-        # a step that is to be shown, an array that is ready when it has been made, and its sums
+        # the next step to show, an array that is ready once it is computed, and its sums
         self.latest: tuple[int, jax.Array, metrics.Sums] | None = None
 
     def __enter__(self) -> "TrainingProgress":
         return self
 
     def follow(self, step: int, state: State, at_once: bool) -> None:
-        """Shows this step, or the one before: the devices compute this one while the next batch is read."""
+        """Shows a training step if one is due.
+
+        Without `at_once` it shows the previous step, because the devices still compute this one while the
+        next batch is read.
+
+        Args:
+          step: number of steps that were dispatched.
+          state: the state after this step.
+          at_once: whether to wait for this step and show it.
+        """
         if at_once:
             jax.block_until_ready(state.step)
             self.show(step, _words(self._sums(state)))
@@ -210,14 +229,14 @@ class TrainingProgress(Progress):
             self.show(before, _words(sums))
         self.latest = None
         if not at_once and self.due(step):
-            # The next step takes the memory of this one's state.
+            # copy, because the next step reuses the memory of this state
             made = jnp.copy(state.step.addressable_data(0))
             self.latest = step, made, jax.tree.map(_copy, self._sums(state))
 
     def _sums(self, state: State) -> metrics.Sums:
-        """Returns the sums of the epoch so far, none if other processes hold a part of them.
+        """Returns the sums of the epoch so far; {} if other processes hold a part of them.
 
-        Progress is shown when a clock says so, and clocks differ: nothing may wait for another process here.
+        Processes show progress at different times, so this must not wait for another process.
         """
         sums = {name: state.sums[name] for name in self.names}
         here = all(each.is_fully_addressable or each.is_fully_replicated for each in sums.values())
@@ -225,18 +244,18 @@ class TrainingProgress(Progress):
 
 
 def _words(sums: metrics.Sums) -> str:
-    """Returns the means of sums in words."""
+    """Formats the means of sums."""
     means = metrics.mean(to_host(sums))
     return ", ".join(f"{name.replace('_', ' ')} {means[name]:.3f}" for name in sums)
 
 
 def _copy(leaf: jax.Array) -> jax.Array:
-    """Copies what this process holds: no other process takes part."""
+    """Copies the part of an array that this process holds, without other processes."""
     return jnp.copy(leaf.addressable_data(0) if leaf.is_fully_replicated else leaf)
 
 
 def _width() -> dict[str, Any]:
-    """Returns tqdm's arguments for the width of its bar; on a terminal of 0 columns it would show nothing."""
+    """Returns tqdm's arguments for the width of its bar, with a fixed width on a terminal of 0 columns."""
     try:
         known = os.get_terminal_size(sys.stderr.fileno()).columns > 0
     except (OSError, ValueError):  # not a terminal
@@ -245,7 +264,7 @@ def _width() -> dict[str, Any]:
 
 
 def duration(seconds: float) -> str:
-    """Returns a duration in words: "40 s", "12 min", "3 h 05 min"."""
+    """Formats a duration, for example "40 s", "12 min" or "3 h 05 min"."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

@@ -1,4 +1,4 @@
-"""Ranges of converters that are calibrated and stored with the weights, a full scale for each layer."""
+"""Calibrates the ranges of converters, which are stored with the weights as one full scale per layer."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -13,18 +13,22 @@ from fourier_attn.optics.ranges import BINS, CONVERTERS, clipped, full_scale, un
 from fourier_attn.train.distributed.sharding import to_host
 from fourier_attn.train.step import make_forward
 
-BATCHES = 4  # from which a run calibrates
+BATCHES = 4  # number of batches for a calibration
 
 Place = tuple[tuple[str, ...], str]  # a layer and its converter
-# What is "auto" while each converter is calibrated: the detectors' have modulators as they will be.
+# The converters that use the range "auto" while each converter is calibrated. When those of the detectors are
+# calibrated, the modulators have their new ranges.
 ORACLES = {"dac": ("dac", "adc"), "adc": ("adc",)}
-IN_FORCE = "in force"  # the look with the ranges that the parameters have
+IN_FORCE = "in force"  # the pass with the stored ranges
 
 
 class Watcher:
-    """Counts the values before each converter of a network.
+    """Counts the values in front of each converter of a network, and computes the best full scales.
 
-    The engines are those of training, and those of evaluation for converters calibrated only there.
+    It uses the engines of training, and those of evaluation for converters that are calibrated only there.
+
+    Args:
+      network: the model.
     """
 
     def __init__(self, network: model.Model):
@@ -54,21 +58,22 @@ class Watcher:
         return make_forward(watching)
 
     def _count(self, layer: tuple[str, ...], converter: str, counts: Any) -> None:
-        # reading them here would wait for the program that waits for this
+        # reading the counts here would be a deadlock: the program waits for this callback
         self.seen.append(((layer, converter), counts))
 
     def look(
         self, params: Any, batches: Iterable[Batch]
     ) -> tuple[dict[tuple[str, ...], float], dict[str, float]]:
-        """Returns full scales of least error for the batches, and how much the ones of the parameters clip.
+        """Returns the full scales with the smallest error, and the clip rates of the stored ones.
 
-        The modulators' come first, with ranges that are known beforehand; then the detectors', with the new
-        ranges of the modulators in force.
+        Modulators are calibrated first, then detectors with the new ranges of the modulators.
 
-        Returns: a full scale for each place in the parameters; and "adc_clip_rate", "dac_clip_rate", the
-          shares of all conversions beyond the full scales that the parameters have, with these in force;
-          {} if one of them is missing.
-        Raises: ValueError where there are no batches.
+        Args:
+          params: parameters of one network.
+          batches: the batches to calibrate with.
+        Returns: the full scale for each path in the parameters; and "adc_clip_rate" and "dac_clip_rate", the
+          shares of all conversions above the stored full scales ({} if one of them is missing).
+        Raises: ValueError without batches.
         """
         batches, scales, changed = list(batches), {}, params
         for look in ORACLES:
@@ -79,7 +84,13 @@ class Watcher:
         return scales, self._clip_rates(params, batches)
 
     def _counts(self, look: str, params: Any, batches: Iterable[Batch]) -> dict[Place, np.ndarray]:
-        """Returns a histogram of the sizes before each converter of one kind of look."""
+        """Returns a histogram of the magnitudes in front of each converter.
+
+        Args:
+          look: "dac", "adc" or `IN_FORCE`.
+          params: parameters of one network.
+          batches: the batches to count.
+        """
         total = {}
         for places, forward in [(places, forward) for name, places, forward in self.looks if name == look]:
             total |= {place: np.zeros(BINS, np.int64) for place in places}
@@ -93,7 +104,7 @@ class Watcher:
         return total
 
     def _clip_rates(self, params: Any, batches: Iterable[Batch]) -> dict[str, float]:
-        """Shares of all conversions beyond the full scales of the parameters."""
+        """Returns the shares of all conversions above the stored full scales; {} if one is missing."""
         stored = {
             place: float(_get(params, (*place[0], CONVERTERS[place[1]].full_scale))) for place in self.engines
         }
@@ -109,10 +120,12 @@ class Watcher:
     def calibrate(
         self, params: Any, batches: Iterable[Batch], seeds: int = 1
     ) -> tuple[Any, dict[str, float]]:
-        """Returns a run's parameters with new full scales, and the shares that the old ones clip, see `look`.
+        """Returns a run's parameters with new full scales, and the clip rates of the old ones, see `look`.
 
         Args:
-          seeds: number of networks, each with its own full scales.
+          params: parameters; with several seeds, with a leading axis.
+          batches: the batches to calibrate with.
+          seeds: number of networks, each with its own full scales; default 1.
         """
         whole, batches = to_host(params), list(batches)
         if seeds == 1:
@@ -127,8 +140,12 @@ class Watcher:
 
 
 def calibrate_ranges(network: model.Model, params: Any, batches: Iterable[Batch]) -> Any:
-    """Returns the parameters with a full scale for each "calibrated" converter, from a few batches.
+    """Returns the parameters with a full scale for each "calibrated" converter.
 
+    Args:
+      network: a model on optical engines.
+      params: its parameters.
+      batches: a few batches, from which the ranges are measured.
     Raises: ValueError if no converter of the network is calibrated, or without batches.
     """
     watcher = Watcher(network)
@@ -145,7 +162,7 @@ def _get(params: Any, path: tuple[str, ...]) -> Any:
 
 
 def _put(params: Any, path: tuple[str, ...], value: np.ndarray) -> Any:
-    """Returns the parameters with a new value at a path, on the devices of the old one."""
+    """Returns the parameters with a new `value` at a `path`, on the devices of the old one."""
     name, *rest = path
     if rest:
         return {**params, name: _put(params.get(name, {}), tuple(rest), value)}

@@ -1,6 +1,6 @@
-"""The report on the classes of a split: report.json, confusion.csv and confusion.png.
+"""Writes the report on the classes of a split: report.json, confusion.csv and confusion.png.
 
-Where an example has several labels there is no confusion matrix, and so report.json alone.
+Tasks with several labels per example have no confusion matrix, and so only report.json.
 """
 
 import csv
@@ -17,18 +17,20 @@ from matplotlib.ticker import PercentFormatter
 from fourier_attn import atomic, style
 from fourier_attn.train.rundir.metrics_log import strict_json
 
-MOST = 30  # classes whose cells have numbers
-CELL, LEAST, WHOLE = 0.42, 2.6, 5.0  # inches: of a cell with numbers; of all cells, of more classes
-LONGEST = 20  # letters of a name in the picture
+MOST = 30  # largest number of classes for a picture with numbers
+CELL, LEAST, WHOLE = 0.42, 2.6, 5.0  # inches: a cell with numbers; smallest side; side without numbers
+LONGEST = 20  # longest name in the picture, in letters
 
 
 def write(directory: Path, found: dict[str, Any], split: str = "test") -> None:
     """Writes the scores of the classes, and the confusion matrix as a table and as a picture.
 
-    The files of another split than "test" end in its name, as report-NAME.json.
+    For splits other than "test" the names of the files contain the split, for example report-NAME.json.
 
     Args:
-      found: from `scores.per_class`, or `label_scores.per_label`, which has no matrix.
+      directory: folder for the files.
+      found: scores from `scores.per_class`, or from `label_scores.per_label`, which have no matrix.
+      split: name of the split; default "test".
     """
     end, names = ("" if split == "test" else f"-{split}"), list(found["classes"])
     atomic.write(directory / f"report{end}.json", strict_json(found) + "\n")
@@ -42,15 +44,25 @@ def write(directory: Path, found: dict[str, Any], split: str = "test") -> None:
 
 
 def plot_confusion(path: Path, counts: Sequence[Sequence[int]], names: Sequence[str], title: str) -> None:
-    """Plots a confusion matrix, see `plot`, into a file."""
+    """Plots a confusion matrix into a file.
+
+    Args:
+      path: the file.
+      counts, names, title: see `plot`.
+    """
     style.save(plot(counts, names, title), path)
 
 
 @style.styled()
 def plot(counts: Sequence[Sequence[int]], names: Sequence[str], title: str = "") -> Figure:
-    """Plots a confusion matrix: rows are labels, columns predictions, colours the shares of a row.
+    """Plots a confusion matrix: rows are labels, columns are predictions, colours are shares of a row.
 
-    Up to `MOST` classes have their names at the axes, and each cell that is not empty its count and share.
+    With up to `MOST` classes, the axes have the names, and each non-empty cell has its count and share.
+
+    Args:
+      counts: number of examples for each label and prediction (c, c).
+      names: names of the c classes.
+      title: title of the picture; default none.
     """
     matrix = np.array(counts)
     examples = matrix.sum(axis=1, keepdims=True)
@@ -74,7 +86,13 @@ def plot(counts: Sequence[Sequence[int]], names: Sequence[str], title: str = "")
 
 
 def _write_cells(figure: Figure, matrix: np.ndarray, shares: np.ndarray) -> None:
-    """Writes the count and the share of each cell that is not empty, light on dark."""
+    """Writes count and share into each non-empty cell, in black or white.
+
+    Args:
+      figure: a figure whose first axes have the matrix.
+      matrix: counts (c, c).
+      shares: shares of each row (c, c).
+    """
     colours, axes = matplotlib.colormaps[style.SEQUENTIAL], figure.axes[0]
     for row, column in np.argwhere(matrix):
         share = shares[row, column]

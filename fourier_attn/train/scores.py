@@ -1,7 +1,7 @@
-"""Metrics of predictions: of classes, of numbers, and of labels of patches.
+"""Scores predictions of classes, of numbers, and of labels of patches.
 
-An undefined score is NaN, never a number that could pass for a poor result; `why_undefined` gives the reason.
-scikit-learn and SciPy are imported where they are called: they would double the time of an import.
+An undefined score is NaN, because a number could be mistaken for a poor result. `why_undefined` returns the
+reason. scikit-learn and SciPy are imported inside functions, since they would double the import time.
 """
 
 import math
@@ -14,7 +14,7 @@ Score = Callable[[Any, Any], float]
 
 
 def accuracy(prediction: Any, label: Any) -> float:
-    """Returns the share of the classes that are right."""
+    """Returns the share of correct predictions."""
     prediction, label = _checked(prediction, label)
     return math.nan if _why("accuracy", prediction, label) else float(np.mean(prediction == label))
 
@@ -22,7 +22,7 @@ def accuracy(prediction: Any, label: Any) -> float:
 def f1(prediction: Any, label: Any) -> float:
     """Returns the harmonic mean of precision and recall of class 1.
 
-    NaN where class 1 is neither there nor predicted: both are 0/0.
+    It is NaN if class 1 neither exists nor is predicted.
     """
     from sklearn.metrics import f1_score
 
@@ -33,7 +33,7 @@ def f1(prediction: Any, label: Any) -> float:
 def macro_f1(prediction: Any, label: Any) -> float:
     """Returns the mean over classes of F1 = 2 |predicted and true| / (|predicted| + |true|).
 
-    Classes that are neither there nor predicted are left out.
+    Classes that neither exist nor are predicted are left out.
     """
     prediction, label = _checked(prediction, label)
     if _why("macro_f1", prediction, label):
@@ -46,7 +46,7 @@ def macro_f1(prediction: Any, label: Any) -> float:
 
 
 def matthews(prediction: Any, label: Any) -> float:
-    """Returns the correlation of the predicted classes with the true ones; NaN where either is constant."""
+    """Returns Matthews' correlation of predicted and true classes; NaN if either is constant."""
     from sklearn.metrics import matthews_corrcoef
 
     prediction, label = _checked(prediction, label)
@@ -54,14 +54,14 @@ def matthews(prediction: Any, label: Any) -> float:
 
 
 def pearson(prediction: Any, label: Any) -> float:
-    """Returns the linear correlation; NaN where either side is constant."""
+    """Returns Pearson's linear correlation; NaN if either side is constant."""
     from scipy.stats import pearsonr
 
     return _correlation("pearson", pearsonr, prediction, label)
 
 
 def spearman(prediction: Any, label: Any) -> float:
-    """Returns the correlation of the ranks, equal values sharing theirs; NaN where a side is constant."""
+    """Returns Spearman's rank correlation, where equal values share their rank; NaN if a side is constant."""
     from scipy.stats import spearmanr
 
     return _correlation("spearman", spearmanr, prediction, label)
@@ -80,7 +80,7 @@ def rmse(prediction: Any, label: Any) -> float:
 def mean_iou(prediction: Any, label: Any) -> float:
     """Returns the mean over classes of |predicted and true| / |predicted or true|, counted in patches.
 
-    Classes that are neither there nor predicted are left out.
+    Classes that neither exist nor are predicted are left out.
     """
     prediction, label = _checked(np.ravel(prediction), np.ravel(label))
     if _why("mean_iou", prediction, label):
@@ -103,8 +103,8 @@ SCORES: dict[str, Score] = {
     "rmse": rmse,
     "mean_iou": mean_iou,
 }
-ERRORS = ("mae", "rmse")  # 0 at best
-NUMBER_SCORES = ("spearman", "pearson", *ERRORS)  # of labels that are numbers
+ERRORS = ("mae", "rmse")  # scores whose best value is 0
+NUMBER_SCORES = ("spearman", "pearson", *ERRORS)  # scores of labels that are numbers
 CLASS_SCORES = tuple(name for name in SCORES if name not in NUMBER_SCORES)
 
 
@@ -112,15 +112,15 @@ OF_CLASS = ("precision", "recall", "f1")
 
 
 def per_class(prediction: Any, label: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Returns precision, recall and F1 of each class, their means, accuracy, and the confusion matrix.
+    """Returns precision, recall and F1 of each class, their means, the accuracy, and the confusion matrix.
 
-    "macro" is the mean over classes, "weighted" that with the number of their examples as weights. None is a
-    precision where the class is never predicted, a recall where it has no example, and an F1 where both are
-    so; the means leave such classes out.
+    "macro" is the mean over classes, and "weighted" is the mean weighted by their numbers of examples. The
+    precision of a class that is never predicted is None, and so is the recall of a class without examples,
+    and F1 if both hold. The means leave such classes out.
 
     Args:
-      prediction, label: numbers of classes (n).
-      names: of the classes.
+      prediction, label: indices of classes (n,).
+      names: names of the classes.
     """
     confusion = np.zeros((len(names), len(names)), np.int64)  # rows: labels; columns: predictions
     np.add.at(confusion, (np.asarray(label), np.asarray(prediction)), 1)
@@ -143,7 +143,8 @@ def of_counts(
     """Returns precision, recall and F1 of each class; None for 0/0.
 
     Args:
-      right, predicted, true: how often each class is both predicted and true, predicted, and true.
+      names: names of the classes.
+      right, predicted, true: how often each class is predicted correctly, predicted, and true (c,).
     """
     return {
         name: {
@@ -157,7 +158,13 @@ def of_counts(
 
 
 def _mean(score: str, classes: Mapping[str, Mapping[str, Any]], weights: np.ndarray) -> float | None:
-    """Returns the weighted mean of a score over the classes where it is defined."""
+    """Returns the weighted mean of a score over the classes for which it is defined.
+
+    Args:
+      score: "precision", "recall" or "f1".
+      classes: scores of each class.
+      weights: weights of the classes (c,).
+    """
     pairs = [(each[score], w) for each, w in zip(classes.values(), weights, strict=True)]
     known = [(value, weight) for value, weight in pairs if value is not None]
     return _ratio(sum(value * weight for value, weight in known), sum(weight for _, weight in known))
@@ -171,7 +178,12 @@ CORRELATIONS = ("matthews", "pearson", "spearman")
 
 
 def why_undefined(name: str, prediction: Any, label: Any) -> str:
-    """Says why a score is not defined; "" where it is."""
+    """Returns why a score is undefined; "" if it is defined.
+
+    Args:
+      name: a key of `SCORES`.
+      prediction, label: as for the score.
+    """
     return _why(name, *_checked(np.ravel(prediction), np.ravel(label)))
 
 
@@ -183,21 +195,22 @@ def _why(name: str, prediction: np.ndarray, label: np.ndarray) -> str:
     if name in CORRELATIONS and _constant(prediction):
         return "all predictions are equal"
     if name == "f1" and not ((prediction == 1) | (label == 1)).any():
-        return "class 1 is neither there nor predicted"
+        return "class 1 neither exists nor is predicted"
     return ""
 
 
 def _checked(prediction: Any, label: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Returns both in float64: in float32 predictions close together would pass for constant ones."""
+    """Returns both as float64, because float32 would make close predictions equal. Raises: ValueError."""
     prediction, label = np.asarray(prediction, np.float64), np.asarray(label, np.float64)
     if prediction.shape != label.shape or label.ndim != 1 or not label.size:
         raise ValueError(
-            f"prediction {prediction.shape} and label {label.shape} must be two lists of the same length, "
-            "with at least one example"
+            f"prediction has shape {prediction.shape} and label {label.shape}; give two lists of the same "
+            "length with at least one example"
         )
     if not np.isfinite(prediction).all():
         raise ValueError(
-            "a prediction is not finite, the run has diverged; lower optim.learning_rate or clip more"
+            "a prediction is not finite because the run has diverged; lower optim.learning_rate or "
+            "optim.clip_norm"
         )
     return prediction, label
 

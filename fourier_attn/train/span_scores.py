@@ -1,4 +1,4 @@
-"""Scores of answers that are spans of a context, as SQuAD counts them."""
+"""Scores answers that are spans of a context with the metrics of SQuAD."""
 
 import re
 import string
@@ -21,19 +21,21 @@ PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalised(text: str) -> str:
-    """Returns a text in lower case, without punctuation and articles, with one blank between words."""
+    """Returns a text in lower case, without punctuation and articles, and with single blanks."""
     return " ".join(ARTICLES.sub(" ", text.lower().translate(PUNCTUATION)).split())
 
 
 def exact_match(prediction: str, answer: str) -> float:
-    """Returns 1 if both are the same once they are normalised, else 0."""
+    """Returns 1 if both texts are equal after normalisation, else 0."""
     return float(normalised(prediction) == normalised(answer))
 
 
 def answer_f1(prediction: str, answer: str) -> float:
-    """Returns F1 = 2 |common words| / (|words| + |words|), with the words of both normalised.
+    """Returns F1 of the words of two normalised texts.
 
-    If one of them has no words, it is 1 where both have none, else 0.
+        F1 = 2 |common words| / (|words of prediction| + |words of answer|)
+
+    It is 1 if both texts have no words, and 0 if only one has none.
     """
     ours, theirs = (normalised(text).split() for text in (prediction, answer))
     if not ours or not theirs:
@@ -42,12 +44,18 @@ def answer_f1(prediction: str, answer: str) -> float:
 
 
 def best(score: Callable[[str, str], float], prediction: str, answers: Sequence[str]) -> float:
-    """Returns the largest score of a prediction against the answers that are right."""
+    """Returns the largest score of a prediction against the correct answers.
+
+    Args:
+      score: `answer_f1` or `exact_match`.
+      prediction: the predicted answer.
+      answers: the correct answers.
+    """
     return max(score(prediction, answer) for answer in answers)
 
 
 def scored(predictions: Sequence[str], answers: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Returns the means of F1 and of exact matches over all questions."""
+    """Returns the mean F1 and the share of exact matches over all questions."""
     pairs = list(zip(predictions, answers, strict=True))
     return {
         score.__name__: float(np.mean([best(score, *pair) for pair in pairs]))
@@ -56,10 +64,12 @@ def scored(predictions: Sequence[str], answers: Sequence[Sequence[str]]) -> dict
 
 
 def found(config: Config, batches: SpanBatches, answers: np.ndarray) -> list[dict[str, Any]]:
-    """Returns the answer to each question, see `classify.answer_of`; means of probabilities over networks.
+    """Returns the answer to each question, see `classify.answer_of`, from the mean over networks.
 
     Args:
-      answers: logits of the places (.., n, p, 2) of each window; several networks have a leading axis.
+      config: configuration of the run.
+      batches: windows of the questions.
+      answers: logits (.., n, p, 2) of each window's tokens; several networks have a leading axis.
     """
     networks = answers.reshape(-1, *answers.shape[-3:])
     window, result = 0, []
@@ -75,7 +85,12 @@ def found(config: Config, batches: SpanBatches, answers: np.ndarray) -> list[dic
 
 
 def write(path: Path, config: Config, batches: SpanBatches, answers: np.ndarray) -> None:
-    """Writes one line per question: its index and id, the right answers, the prediction, its probability."""
+    """Writes one JSON line per question: index, id, correct answers, prediction and probability.
+
+    Args:
+      path: the file.
+      config, batches, answers: see `found`.
+    """
     with atomic.writing(path) as file:
         for index, (asked, answer) in enumerate(
             zip(batches.asked, found(config, batches, answers), strict=True)
@@ -87,7 +102,11 @@ def write(path: Path, config: Config, batches: SpanBatches, answers: np.ndarray)
 
 
 def measure(config: Config, batches: SpanBatches, answers: np.ndarray) -> dict[str, np.ndarray]:
-    """Returns the scores of each network, from logits as `found` takes them."""
+    """Returns the scores, each with one value per network.
+
+    Args:
+      config, batches, answers: see `found`.
+    """
     answers = answers.reshape(-1, *answers.shape[-3:])
     right = [asked.question.texts() for asked in batches.asked]
     each = [

@@ -1,4 +1,4 @@
-"""The state of a run, its training step and its evaluation step."""
+"""Defines the state of a run, its training step and its evaluation step."""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,18 +18,19 @@ Key = jax.Array
 
 
 class State(NamedTuple):
-    """All that a run needs to resume; with K seeds every array has a leading axis K.
+    """Holds everything that a run needs to resume. With K seeds every array has a leading axis K.
 
     Args:
-      step: training steps made.
-      params, opt_state: parameters of the network, and the state of the optimiser.
-      sums: metrics over the current epoch so far: the objective's over examples, `HEALTH` over steps.
-      best_params, best_score: those of the epoch with the best validation score so far; the score is the
-        metric, or minus a metric that is better if lower.
-      epochs_since_best: epochs since then.
-      skipped: updates in a row, up to now, that were not finite and therefore not made; once there are
-        `skip_limit` of them it stays until the run goes back.
-      rollbacks: how often the run went back to an earlier state.
+      step: number of training steps made.
+      params: parameters of the network.
+      opt_state: state of the optimizer.
+      sums: sums of the current epoch: the objective's metrics over examples, and `HEALTH` over steps.
+      best_params: parameters of the epoch with the best validation score so far.
+      best_score: this score: the metric, or minus the metric if lower is better.
+      epochs_since_best: number of epochs since then.
+      skipped: number of consecutive updates up to now that were skipped because they were not finite; after
+        `skip_limit` of them it is reset only when the run returns to an earlier checkpoint.
+      rollbacks: number of returns to an earlier checkpoint.
     """
 
     step: jax.Array
@@ -44,7 +45,11 @@ class State(NamedTuple):
 
 
 class EarlierState(NamedTuple):
-    """A state as version 0.1.0 saved it, whose counter of epochs had another name."""
+    """Holds a state as version 0.1.0 saved it, with another name of `epochs_since_best`.
+
+    Args:
+      stale: now `epochs_since_best`; the other fields are those of `State`.
+    """
 
     step: Any
     params: Any
@@ -63,8 +68,8 @@ def earlier_form(like: State) -> tuple[EarlierState, Callable[[EarlierState], St
 
 
 SINGLE = {"float64": "float32", "complex128": "complex64"}
-HEALTH = ("gradient_norm", "skipped", "spikes")  # norm before clipping; shares of the steps
-SPIKE = 3.0  # a loss is a spike from this multiple of the epoch's mean so far
+HEALTH = ("gradient_norm", "skipped", "spikes")  # the norm before clipping, and two shares of the steps
+SPIKE = 3.0  # a loss above this multiple of the epoch's mean so far is a spike
 
 
 def make_init(
@@ -75,16 +80,20 @@ def make_init(
     seeds: int = 1,
     placement: Placement | None = None,
 ) -> Callable[..., State]:
-    """Returns the function that makes the initial state from a key (K keys for K > 1 seeds).
+    """Returns the function (key, start) -> state that makes the initial state; K seeds need K keys.
 
-    Its further argument is a tree of parameters to start from, which replace those drawn from the key. What
-    they lack is drawn from a key that depends on them, too: the run that they come from may have drawn from
-    the same key, and a "new" head would be the one that they were trained with. Parameters and the state of
-    the optimiser are of single precision, whatever JAX's flags say.
+    `start` is a tree of pretrained parameters, which replace random ones. All other parameters are drawn from
+    a key that also depends on the values in `start`. Otherwise a run with the seed of the pretraining would
+    get the old head again as its "new" one. Parameters and optimizer state have single precision, whatever
+    JAX's flags are.
 
     Args:
-      example: the inputs of a batch of one, see `fourier_attn.model.example`.
-      placement: where the state is to lie; None: on one device.
+      network: the model.
+      optimizer: the optax transformation.
+      objective: names the sums of the state.
+      example: shape and type of the inputs with one example, see `fourier_attn.model.example`.
+      seeds: number of networks; default 1.
+      placement: devices of the state; default None: one device.
     """
 
     def init(key: Key, start: Any = None) -> State:
@@ -100,19 +109,19 @@ def make_init(
 
 
 def _placed(function: Callable[..., State], placement: Placement | None) -> Callable[..., State]:
-    """Returns the function with its resulting state constrained to the placement."""
+    """Returns a function whose resulting state is constrained to the placement."""
     if placement is None:
         return function
     return lambda *arguments: placement.constrain(function(*arguments))
 
 
 def single(array: jax.Array) -> jax.Array:
-    """Returns an array of double precision in single precision, and any other as it is."""
+    """Returns a double-precision array in single precision, and any other array unchanged."""
     return array.astype(SINGLE.get(str(array.dtype), array.dtype))
 
 
 def key_beside(key: Key, params: Any) -> Key:
-    """Returns a key that depends on every value of some parameters, too."""
+    """Returns a key that depends on `key` and on every value of some parameters."""
     for leaf in jax.tree.leaves(params):
         bits = jax.lax.bitcast_convert_type(jnp.asarray(leaf, jnp.float32), jnp.uint32)
         key = jax.random.fold_in(key, jnp.sum(bits, dtype=jnp.uint32))
@@ -120,7 +129,7 @@ def key_beside(key: Key, params: Any) -> Key:
 
 
 def overlay_params(params: Any, start: Any) -> Any:
-    """Returns `params` with those that `start` has replaced by the latter's."""
+    """Returns `params` in which the parameters of `start` replace those with the same names."""
     if not isinstance(params, dict):
         return start
     return {k: overlay_params(v, start[k]) if k in start else v for k, v in params.items()}
@@ -141,18 +150,26 @@ def make_train_step(
     placement: Placement | None = None,
     remat: str = "none",
 ) -> Callable[[State, Batch, Key], State]:
-    """Returns the jitted training step, (state, batch, key) -> state; the old state's memory is reused.
+    """Returns the jitted training step (state, batch, key) -> state, which reuses the old state's memory.
 
-    The loss is the objective's, weighted means over the batch. With `accumulate` = a the batch is worked
-    off in a parts, every a-th row in one, whose gradients are summed: the gradient is that of the whole
-    batch. Dropout draws from `key` folded with the step, so the key is the same for all steps. An update
-    whose loss or gradient is not finite is skipped and counted: with a gradient of finite norm the updates of
-    all `OPTIMIZERS` are finite. The count begins anew with each update that is made, until it has reached
-    `skip_limit`.
+    The loss is a weighted mean over the batch. Dropout draws from `key` folded with the step, so that the key
+    is the same for all steps.
+
+    An update is skipped and counted if its loss or gradient is not finite. For a gradient with a finite norm,
+    the updates of all `OPTIMIZERS` are finite. The counter is reset by each update that is made, until it has
+    reached `skip_limit`.
 
     Args:
-      remat: "block": activations inside the blocks are computed again for the gradient, see
-        `fourier_attn.layers.encoder.Encoder`.
+      network: the model.
+      optimizer: the optax transformation.
+      objective: loss and metrics.
+      seeds: number of networks; default 1.
+      accumulate: number of micro-batches; each takes every `accumulate`-th row, and their gradients are
+        summed to that of the whole batch. Default 1.
+      skip_limit: number of consecutive skipped updates after which the counter stays; default 10.
+      placement: devices of the state; default None: one device.
+      remat: "block" recomputes the activations of each block in the backward pass, see
+        `fourier_attn.layers.encoder.Encoder`; default "none".
     """
     network = model.with_remat(network, remat)
 
@@ -168,7 +185,7 @@ def make_train_step(
         counts, slope = objective.counts(batch), jax.grad(loss, has_aux=True)
         if accumulate == 1:
             return slope(params, batch, key, counts)
-        # Every a-th row, so that a device has the rows of its parts already.
+        # take every a-th row, so that each device already has the rows of its parts
         parts = jax.tree.map(lambda x: x.reshape(-1, accumulate, *x.shape[1:]).swapaxes(0, 1), batch)
 
         def body(carry: Any, part: tuple[Batch, Key]) -> tuple[Any, None]:
@@ -210,7 +227,7 @@ def make_train_step(
 
 
 def _compiler_options(remat: str, placement: Placement | None) -> dict[str, str] | None:
-    """Keeps the barriers of `remat`, which XLA for CPUs drops before it merges equal computations."""
+    """Returns XLA options that keep the barriers of `remat` on CPUs, where XLA would merge recomputations."""
     platform = placement.mesh.devices.flat[0].platform if placement else jax.default_backend()
     if remat == "none" or platform != "cpu":
         return None
@@ -220,7 +237,15 @@ def _compiler_options(remat: str, placement: Placement | None) -> dict[str, str]
 def _health(
     sums: metrics.Sums, objective: Objective, norm: jax.Array, loss: jax.Array, finite: jax.Array
 ) -> metrics.Sums:
-    """Returns one step's gradient norm, whether it was skipped, and whether its loss is a spike."""
+    """Returns the sums of one step: its gradient norm, whether it was skipped, and whether it is a spike.
+
+    Args:
+      sums: sums of the epoch before this step.
+      objective: the training loss.
+      norm: norm of the gradient.
+      loss: loss of the step.
+      finite: whether the update was made.
+    """
     so_far = objective.loss(sums, {name: jnp.maximum(sums[name][1], 1e-6) for name in objective.losses})
     spike = finite & (so_far > 0) & (loss > SPIKE * so_far)
     one = jnp.ones((), jnp.float32)
@@ -233,11 +258,13 @@ def _health(
 
 @partial(jax.jit, static_argnums=3)
 def roll_back(state: State, good: State, lost: jax.Array, placement: Placement | None = None) -> State:
-    """Returns the state with the parameters and the optimiser of an earlier one.
+    """Returns the state with the parameters and the optimizer state of an earlier one.
 
     Args:
+      state: the current state.
       good: the earlier state.
-      lost: whether a seed returns to it (bool); the others keep their updates.
+      lost: whether each seed returns to it, bool () or (K,); other seeds keep their updates.
+      placement: devices of the state; default None: one device.
     """
     back = state._replace(
         params=good.params,
@@ -260,9 +287,14 @@ def make_eval_step(
     noise: Any = 0,
     placement: Placement | None = None,
 ) -> Callable[[Any, Batch], tuple[metrics.Sums, jax.Array]]:
-    """Returns the jitted evaluation step: (params, batch) -> (sums, answers).
+    """Returns the jitted evaluation step (params, batch) -> (sums, answers).
 
-    Where an optical engine draws noise, it does so here too, with the fixed key of the seed `noise`.
+    Args:
+      network: the model.
+      objective: metrics and answers.
+      seeds: number of networks; default 1.
+      noise: seed of the noise of optical engines, which is the same for all batches; default 0.
+      placement: devices of the state; default None: one device.
     """
 
     def eval_step(params: Any, batch: Batch) -> tuple[metrics.Sums, jax.Array]:
@@ -278,7 +310,7 @@ def make_eval_step(
 
 
 def make_forward(network: model.Model) -> Callable[[Any, Batch], Any]:
-    """Returns the jitted network as it is evaluated: (params, batch) -> outputs."""
+    """Returns the jitted network in evaluation mode, (params, batch) -> outputs."""
 
     def forward(params: Any, batch: Batch) -> Any:
         draws = {"noise": jax.random.key(0)}
@@ -289,10 +321,15 @@ def make_forward(network: model.Model) -> Callable[[Any, Batch], Any]:
 
 @partial(jax.jit, static_argnums=2)
 def close_epoch(state: State, score: jax.Array, placement: Placement | None = None) -> State:
-    """Keeps the parameters of those seeds whose validation score is their highest, and empties the sums.
+    """Updates the best parameters of each seed after a validation, and resets the sums.
 
-    A score that is not defined (NaN) is never better. Until there is one that is, the latest parameters are
-    kept, since the initial ones have learned nothing.
+    An undefined score (NaN) is never better. Until a score is defined, the latest parameters count as the
+    best ones, because the initial ones are untrained.
+
+    Args:
+      state: the state at the end of the epoch.
+      score: validation score, () or (K,); higher is better.
+      placement: devices of the state; default None: one device.
     """
     better = score > state.best_score
     kept = better | ~jnp.isfinite(state.best_score)
@@ -310,7 +347,13 @@ def close_epoch(state: State, score: jax.Array, placement: Placement | None = No
 
 
 def make_keys(seed: int, seeds: int, placement: Placement | None = None) -> tuple[Key, Key]:
-    """Returns keys for the initial weights and for dropout; network i has those of a run with `seed + i`."""
+    """Returns the keys of initial weights and of dropout; network i has those of a run with `seed + i`.
+
+    Args:
+      seed: seed of the first network.
+      seeds: number of networks; with more than one, keys have a leading axis.
+      placement: devices of the keys; default None: one device.
+    """
     if placement:
         return jax.jit(partial(make_keys, seed, seeds), out_shardings=placement.keys)()
     pairs = jnp.stack([jax.random.split(jax.random.key(seed + i)) for i in range(seeds)])

@@ -1,4 +1,4 @@
-"""Reads from a run's directory whether it is finished, its knobs and its metrics."""
+"""Reads from a run's directory whether it is finished, its options and its metrics."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,8 +20,7 @@ from fourier_attn.train.rundir.metrics_log import read_lines
 def finished(directory: Path) -> dict[str, Any] | None:
     """Returns a finished run's metrics on the test set; None for an unfinished run.
 
-    The line of metrics is not enough: the state after the last step must exist and be sound, and all
-    predictions, too.
+    A finished run has the metrics, an intact checkpoint of the last step, and all predictions.
     """
     lines = read_lines(directory) if (directory / "config.json").exists() else []
     tests = [line for line in lines if line["split"] == "test"]
@@ -33,25 +32,25 @@ def finished(directory: Path) -> dict[str, Any] | None:
     objective = OBJECTIVES[task.head]
     known = set(line) & {"examples", *task.metrics, *objective.names}
     predictions = answers.read_bytes().count(b"\n") if answers.exists() else 0
-    expected = line.get("examples", predictions)  # earlier versions did not say it
+    expected = line.get("examples", predictions)  # earlier versions did not write it
     if not known or (objective.written and (predictions != expected or not predictions)):
         return None
     try:
         _, _, name, state = init_from.restore_state(directory, on_device=False)
-    except ValueError:  # none is sound: resuming the run reports it
+    except ValueError:  # no intact checkpoint; resuming the run reports it
         return None
     patience = config.train.patience
     stopped = bool(patience) and int(np.min(state.epochs_since_best)) >= patience
     stopped = stopped and config_file.extended_at(directory) != line["step"]
-    ended = line["step"] >= config.optim.steps or stopped  # beyond them, where the data have become fewer
+    ended = line["step"] >= config.optim.steps or stopped  # more steps if the data have become fewer
     return line if name == saved[0] and ended else None
 
 
 def is_finished(directory: Path) -> bool:
-    """Returns whether the training command has nothing left to do."""
+    """Returns whether the training command has nothing left to do for a run."""
     try:
         return finished(directory) is not None
-    except ValueError:  # damaged files, which the command will report
+    except ValueError:  # damaged files, which the command reports
         return False
 
 
@@ -60,13 +59,18 @@ class Summary:
     """Summarises a run.
 
     Args:
-      state: "done", or "open" for a run that is under way or was stopped.
-      knobs: its whole configuration, by full names.
-      metric: the one that chooses the best weights; `curve` has it on validation, (epoch, value) after each.
-      validation: its best value on validation; `epoch`, after which one.
-      test, seconds: of a finished run; the seconds of a resumed run are unknown.
-      validation_sd, test_sd: over the seeds of a run that has several.
+      run: name of its directory.
+      state: "done", or "open" for a run that is unfinished.
+      knobs: its complete configuration, by dotted path.
+      metric: the metric that chooses the best weights.
+      curve: its validation values, (epoch, value).
+      validation: its best validation value; None before the first validation.
+      epoch: the epoch of this value.
+      test: its value on the test set; None for an unfinished run.
+      validation_sd, test_sd: standard deviations over several seeds; None for one seed.
       rows: fingerprints of the data that it was evaluated on.
+      parameters: number of parameters of one network.
+      seconds: duration of the training; None for unfinished and for resumed runs.
     """
 
     run: str
@@ -87,7 +91,7 @@ class Summary:
 def summary(directory: Path) -> Summary:
     """Summarises the run in a directory.
 
-    Raises: ValueError for a directory that holds no run, or a damaged one.
+    Raises: ValueError for a directory without a run, and for a damaged run.
     """
     (knobs, metric), lines = config_file.as_written(directory), read_lines(directory)
     state = "done" if is_finished(directory) or _tested(directory, lines) else "open"
@@ -113,7 +117,7 @@ def summary(directory: Path) -> Summary:
 
 
 def _tested(directory: Path, lines: Sequence[dict[str, Any]]) -> bool:
-    """Returns whether a run with plug-ins, whose state needs their code, ends with its test."""
+    """Returns whether a run with plug-ins ends with its test; its checkpoint cannot be read without them."""
     if not config_file.record(directory).get("plugins") or not lines or lines[-1]["split"] != "test":
         return False
     return config_file.extended_at(directory) != lines[-1]["step"]
@@ -126,7 +130,7 @@ def _from_data(run: Summary, name: str) -> bool:
 
 
 def differing(runs: Sequence[Summary]) -> list[str]:
-    """Returns the knobs in which runs that have them differ, but not those that only one mixer has."""
+    """Returns the options with different values in those runs that have them."""
     names = dict.fromkeys(name for run in runs for name in run.knobs)
 
     def differs(name: str) -> bool:

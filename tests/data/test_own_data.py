@@ -243,7 +243,7 @@ def test_a_run_keeps_its_classes_and_refuses_changed_files(tmp_path: Path) -> No
     train.run(again, tmp_path / "run")
     file.write_text(file.read_text().replace("very", "VERY"))
     lose_the_end(tmp_path / "run")
-    with pytest.raises(ValueError, match=r"began with other data \(data.files.train a.csv"):
+    with pytest.raises(ValueError, match=r"was started with other data \(data.files.train a.csv"):
         train.run(first, tmp_path / "run")
 
 
@@ -283,7 +283,7 @@ def test_a_run_is_judged_by_rows_that_it_has_not_learned(tmp_path: Path) -> None
     assert code == 0
     assert out.splitlines()[0] == judged.splitlines()[0]  # validation
     assert out != judged
-    assert f"note: test is {new}, not what the run was made with" in err
+    assert f"note: the test set is {new}, not that of the run" in err
 
     table(moved, ("text", "label"), [*rows, ("one more", "x")])
     for words in (there, (*there, f"--config.data.test={new}"), (*there, "--allow_drift=code")):
@@ -291,11 +291,11 @@ def test_a_run_is_judged_by_rows_that_it_has_not_learned(tmp_path: Path) -> None
         assert (code, out) == (2, "")
     assert "choose from data" in err
     _, _, err = said(*there)
-    assert "was made with other data" in err
-    assert err.endswith("or evaluate nevertheless with --allow_drift=data\n")
+    assert "was trained with other data" in err
+    assert err.endswith("or allow the change with --allow_drift=data\n")
     code, out, err = said(*there, "--allow_drift=data")
     assert code == 0
-    assert "note: other data than the run was made with" in err
+    assert "note: the data differ from those of the training" in err
     assert "test" in out
 
 
@@ -332,7 +332,7 @@ def test_a_head_is_kept_where_the_classes_are_named(tmp_path: Path) -> None:
     c.init_from = str(tmp_path / "run")
     start = init_from.load(c, tmp_path / "next")
     assert "head" not in start.params
-    assert "data.labels=('x', 'y') would keep it" in start.notes[-1]
+    assert "data.labels=('x', 'y') keeps it" in start.notes[-1]
     c.data.labels = ("x", "y")
     assert "head" in init_from.load(c, tmp_path / "next").params
     c.data.labels = ("y", "x")

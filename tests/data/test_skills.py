@@ -305,7 +305,7 @@ def test_a_run_trains_and_is_evaluated_again_but_predicts_nothing(task: str, tmp
     result = run(small("identity", task), tmp_path)
     assert result["examples"] == 10
     assert evaluate(tmp_path)["test"]["loss"] == pytest.approx(result["loss"], rel=1e-6)
-    with pytest.raises(ValueError, match=f"data.task='{task}' draws its own sequences"):
+    with pytest.raises(ValueError, match=f"data.task='{task}' generates its own sequences"):
         Predictor.load(tmp_path)
 
 

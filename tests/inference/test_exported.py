@@ -162,7 +162,8 @@ def test_a_folder_is_loaded_back(toy_run: Path, tmp_path: Path) -> None:
     last = json.loads((toy_run / "metrics.jsonl").read_text().splitlines()[-1])
     assert f"| accuracy | {last['accuracy']:.6g} |" in card
     with pytest.raises(
-        ValueError, match=r"an exported folder without .* use --mode=predict --input=FILE.csv"
+        ValueError,
+        match=r"an exported folder, which has no data set; .* with --mode=predict --input=FILE.csv",
     ):
         evaluation.evaluate(tmp_path / "out")
     export.export(tmp_path / "out", tmp_path / "deep" / "er" / "again", "huggingface")
@@ -174,7 +175,7 @@ def test_a_folder_is_loaded_back(toy_run: Path, tmp_path: Path) -> None:
     (tmp_path / "out" / "README.md").write_text("a card completed by hand")
     classify.check_sums(tmp_path / "out")
     (tmp_path / "out" / "config.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"config.json is not as it was exported .* remove SHA256SUMS"):
+    with pytest.raises(ValueError, match=r"config.json has changed since the export .* remove SHA256SUMS"):
         Predictor.load(tmp_path / "out")
     (tmp_path / "out" / "SHA256SUMS").unlink()
     with pytest.raises(ValueError, match="does not say what the weights answer"):
@@ -189,21 +190,21 @@ def test_a_folder_whose_files_were_changed_is_refused(name: str, tmp_path: Path)
     classify.check_sums(tmp_path)
     (tmp_path / name).write_bytes(b"\x01contents")
     for read in (classify.check_sums, classify.Classifier, folder.load):
-        with pytest.raises(ValueError, match=f"{name} is not as it was exported"):
+        with pytest.raises(ValueError, match=f"{name} has changed since the export"):
             read(tmp_path)
     (tmp_path / name).unlink()
-    with pytest.raises(ValueError, match=f"{name} is not as it was exported"):
+    with pytest.raises(ValueError, match=f"{name} has changed since the export"):
         classify.check_sums(tmp_path)
 
 
 def test_a_network_gets_its_own_tokenizer_and_classes(toy_run: Path) -> None:
     """Ids beyond the table would be clamped, and labels beyond the classes end in a traceback."""
     found = Predictor.load(toy_run)
-    with pytest.raises(ValueError, match=r"the tokenizer has 258 tokens, and the network \d+; restore"):
+    with pytest.raises(ValueError, match=r"the tokenizer has 258 tokens, but the network \d+; restore"):
         Predictor(found.config, found.network, found.params, fit("bytes", [], 300))
     c = config.default(task="files")
     c.data.labels, c.model.classes = ("a", "b", "c"), 2
-    with pytest.raises(ValueError, match="names 3 classes, and the network has 2"):
+    with pytest.raises(ValueError, match="names 3 classes, but the network has 2"):
         Predictor(c, found.network, found.params)
 
 
@@ -218,7 +219,7 @@ def test_an_exported_folder_is_a_start(
     assert start.tokenizer == tmp_path / "out" / "tokenizer.json"
     assert start.tokenizer
     assert start.tokenizer.is_file()
-    kept = "the head is kept: it answers the same task" in start.notes
+    kept = "the head is kept: it has the same task" in start.notes
     assert (kept, "head" in start.params) == ((True, True) if format == "huggingface" else (False, False))
     trained = restore(toy_run)[2]["encoder"]
     jax.tree.map(np.testing.assert_array_equal, start.params["encoder"], jax.device_get(trained))

@@ -172,17 +172,17 @@ def test_one_program_for_each_length_and_number_of_tokens() -> None:
     ("options", "said"),
     [
         ({"tokens": 0}, "tokens=0 must be at least 1"),
-        ({"temperature": 1e38}, "must be 0, for the likeliest tokens, or a number up to 10,000"),
+        ({"temperature": 1e38}, r"must lie between 0 \(always the likeliest token\) and 10,000"),
         (
             {"temperature": -0.5},
-            "temperature=-0.5 must be 0, for the likeliest tokens, or a number up to 10,000",
+            r"temperature=-0.5 must lie between 0 \(always the likeliest token\) and 10,000",
         ),
-        ({"temperature": float("nan")}, "temperature=nan must be 0"),
-        ({"top_k": -1}, "top_k=-1 must be 0, for all tokens, or the number of the likeliest ones"),
-        ({"seed": -1}, "seed=-1 must lie in 0"),
+        ({"temperature": float("nan")}, "temperature=nan must lie between 0"),
+        ({"top_k": -1}, r"top_k=-1 must be 0 \(all tokens\) or a positive number of tokens"),
+        ({"seed": -1}, "seed=-1 must lie between 0 and"),
         (
             {"tokens": 44},
-            "tokens=44 after a text of 5 tokens exceed model.positions=48; give at most --tokens=43",
+            "tokens=44 and a text of 5 tokens exceed model.positions=48; give at most --tokens=43",
         ),
     ],
 )
@@ -214,5 +214,7 @@ def test_ids_become_text_again(kind: str, text: str) -> None:
 
 
 def test_a_run_of_another_kind_is_refused(toy_run: Path) -> None:
-    with pytest.raises(ValueError, match="data.task='reviews' continues no text; use a run of a next-token"):
+    with pytest.raises(
+        ValueError, match="data.task='reviews' cannot continue texts; use a run of a next-token"
+    ):
         Predictor.load(toy_run).generate(["a film"])

@@ -65,11 +65,11 @@ def test_answers_are_those_of_the_evaluation(predictor: predict.Predictor, toy_r
     ("texts", "text_pairs", "message"),
     [
         ("one", None, "is one text; give a list"),
-        (["a", " "], None, "text=' ' is empty; write a text there"),
+        (["a", " "], None, "text=' ' is empty; give a text"),
         (["a", 3], None, "text=3 is not a text"),
         (["a", "\ud800"], None, "is not UTF-8"),
-        (["a"], ["b"], r"is about 1 text\(s\); give text alone"),
-        (["a"], ["b", "c"], "there are 1 texts and 2 second ones"),
+        (["a"], ["b"], r"takes 1 text\(s\); leave text_pair out"),
+        (["a"], ["b", "c"], "1 texts and 2 text_pairs; give equally many"),
     ],
 )
 def test_bad_texts_are_named(
@@ -317,10 +317,10 @@ def test_what_is_cut_is_said(
     cut = [answer["cut"] for answer in loaded([long, "dull"])]
     assert cut == [round(1 - 48 / 120, 4), 0.0]
     _, said = answered(write(tmp_path / "a.txt", f"{long}\ndull\n".encode()), tmp_path)
-    assert said == "2 predicted; 1 were cut at data.length=48 tokens (--long=windows reads all)"
+    assert said == "2 predicted; 1 were cut at data.length=48 tokens (--long=windows reads all of them)"
     predict.predict(loaded, long)
-    told = "note: 60% of the text were not read: it is longer than the run's data.length=48 tokens; "
-    assert f"{told}--long=windows reads all" in capsys.readouterr().err
+    told = "note: 60% of the text was not read because it is longer than data.length=48 tokens; "
+    assert f"{told}--long=windows reads all of it" in capsys.readouterr().err
 
 
 def test_a_long_text_is_read_in_windows(predictor: predict.Predictor, toy_run: Path) -> None:
@@ -406,10 +406,10 @@ def test_texts_may_be_anything_that_is_read_one_by_one(
         ("one", "inputs='one' is one text; give a list of texts"),
         (b"one", "is one text"),
         (Path("a.txt"), "is one file; give a list of files"),
-        ({"text": "one"}, "inputs must be a list, not a dict"),
-        ({"one"}, "inputs must be a list, not a set"),
-        (3, "inputs must be a list, not a int"),
-        (None, "inputs must be a list, not a NoneType"),
+        ({"text": "one"}, "inputs is a dict; pass a list"),
+        ({"one"}, "inputs is a set; pass a list"),
+        (3, "inputs is a int; pass a list"),
+        (None, "inputs is a NoneType; pass a list"),
         (np.array("one"), "inputs is a ndarray with 0 axes; pass a single column"),
         (np.array([["one"]]), "with 2 axes; pass a single column"),
         (np.array([b"one"]), "is not a text"),

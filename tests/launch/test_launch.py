@@ -330,7 +330,7 @@ def test_a_finished_run_of_another_configuration_is_none_of_the_sweep(
     for other in ("--config.model.mlp=32", "--recipe=small"):
         code, out, err = call(sweep, *words, *given, other)
         assert (code, out) == (2, "")
-        assert "was made by another configuration: " in err
+        assert "has a run with another configuration: " in err
         assert err.endswith("for a sweep, give another --directory\n")
     assert "data.vocab is 50000 there, 20000 now" in err
 

@@ -329,7 +329,7 @@ def test_an_exported_preset_is_loaded_back(tmp_path: Path, sentencepiece_file: P
     texts = ["The cats saw one red dog.", "zzz"]
     assert Predictor.load(tmp_path / "preset")(texts) == Predictor.load(plain)(texts)
     (tmp_path / "preset" / "assets" / "tokenizer" / "vocabulary.spm").write_bytes(b"other")
-    with pytest.raises(ValueError, match="vocabulary.spm is not as it was exported"):
+    with pytest.raises(ValueError, match="vocabulary.spm has changed since the export"):
         Predictor.load(tmp_path / "preset")
 
 

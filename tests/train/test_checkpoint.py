@@ -80,7 +80,7 @@ def test_no_sound_checkpoint_is_an_error(tmp_path: Path) -> None:
     for path in data_files(tmp_path / "checkpoints" / "1"):
         path.unlink()
     for _ in range(2):  # once set aside, it is still no fresh start
-        with pytest.raises(ValueError, match="none of the checkpoints in .* is sound .*1 damaged"):
+        with pytest.raises(ValueError, match="all checkpoints in .* are damaged .*1 damaged"):
             restored(tmp_path)
 
 

@@ -126,9 +126,9 @@ def test_weights_by_name_or_in_order() -> None:
     [
         ("cow=2", "'cow' is not a class; choose from cat, dog, a=b"),
         ("dog=2,3", "'3' is not a class; choose from cat, dog, a=b"),
-        ("1,3", "must be 'balanced', or a number for each of the 3 classes cat, dog, a=b, or NAME=NUMBER"),
-        ("balance", "must be 'balanced', or a number"),
-        ("dog=1,dog=2", "names the class 'dog' twice; name it once"),
+        ("1,3", "must be 'balanced', a number for each of the 3 classes cat, dog, a=b, or NAME=NUMBER"),
+        ("balance", "must be 'balanced', a number"),
+        ("dog=1,dog=2", "contains the class 'dog' twice; give it once"),
         *(
             (f"1,1,{bad}", f"'{bad}' must be a number from 1e-06 to 1e\\+06")
             for bad in ("0", "-1", "nan", "x")
@@ -147,7 +147,7 @@ def test_what_are_no_weights(text: str, said: str) -> None:
 def test_only_classes_have_weights(options: dict[str, Any], task: str) -> None:
     c = config.default(task=task)
     c.train.update(options)
-    with pytest.raises(ValueError, match=r"is for tasks with classes, and this one has the head"):
+    with pytest.raises(ValueError, match=r"needs a task with classes, but this one has the head"):
         class_loss.check(c)
 
 

@@ -68,11 +68,11 @@ def test_lost_checkpoints_are_no_fresh_start(stopped: tuple[config.Config, Path]
     c, where = stopped
     for path in (where / "checkpoints").iterdir():
         shutil.rmtree(path)
-    refused(c, where, "has metrics of 8 steps and no checkpoint; put its folder checkpoints back")
+    refused(c, where, "has metrics of 8 steps but no checkpoint; restore its folder checkpoints")
     (where / "checkpoints").rmdir()
-    refused(c, where, "has metrics of 8 steps and no checkpoint")
+    refused(c, where, "has metrics of 8 steps but no checkpoint")
     (where / "metrics.jsonl").write_text("")
-    refused(c, where, "has metrics of 0 steps and no checkpoint")
+    refused(c, where, "has metrics of 0 steps but no checkpoint")
 
 
 def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_used(
@@ -96,7 +96,7 @@ def test_without_a_sound_checkpoint_nothing_is_touched(stopped: tuple[config.Con
     for name in checkpoint_ids(where):
         for path in data_files(where / "checkpoints" / str(name)):
             path.unlink()
-    refused(c, where, "none of the checkpoints in .* is sound .*9-stopped damaged.*8 damaged")
+    refused(c, where, "all checkpoints in .* are damaged .*9-stopped damaged.*8 damaged")
 
 
 def changed(path: Path, edit: Callable[[dict], None]) -> None:
@@ -108,8 +108,8 @@ def changed(path: Path, edit: Callable[[dict], None]) -> None:
 def test_other_code_is_named(stopped: tuple[config.Config, Path], runs: tuple) -> None:
     c, where = stopped
     changed(where / "config.json", lambda facts: facts["fingerprints"].update(code="0123"))
-    refused(c, where, "began with other code .code 0123 -> .*--allow_drift=code")
-    refused(c, where, "began with other code", allow_drift=["data"])
+    refused(c, where, "was started with other code .code 0123 -> .*--allow_drift=code")
+    refused(c, where, "was started with other code", allow_drift=["data"])
     assert train.run(c, where, allow_drift=["code", "data"])["step"] == 18
     assert [note["what"] for note in config_file.record(where)["allowed_drift"]] == [["code"]]  # what it was
     assert_same_run(runs[1], where)
@@ -128,9 +128,7 @@ def test_another_device_in_the_same_file_is_named(few_reviews: str, tmp_path: Pa
     assert fingerprints.check_drift(where, {"device": fingerprint}) == []
     np.savez(file, transfer=np.eye(16) * 0.9)
     other = {"device": fingerprints.device_fingerprint(c)}
-    message = (
-        "began with other device .device.model.mixer.engine.device.file .{16} -> .{16}.*--allow_drift=device"
-    )
+    message = r"other device .device.model.mixer.engine.device.file .{16} -> .{16}.*--allow_drift=device"
     with pytest.raises(ValueError, match=message):
         fingerprints.check_drift(where, other)
     assert fingerprints.check_drift(where, other, ["device"]) == ["device"]
@@ -139,7 +137,7 @@ def test_another_device_in_the_same_file_is_named(few_reviews: str, tmp_path: Pa
 def test_a_run_looks_at_its_devices(stopped: tuple[config.Config, Path]) -> None:
     c, where = stopped
     changed(where / "config.json", lambda facts: facts["fingerprints"]["device"].update(file="0123"))
-    refused(c, where, "began with other device .device.file 0123 -> .*--allow_drift=device")
+    refused(c, where, "was started with other device .device.file 0123 -> .*--allow_drift=device")
 
 
 @pytest.mark.slow
@@ -147,7 +145,7 @@ def test_other_data_are_named(stopped: tuple[config.Config, Path], data_dir: str
     c, where = stopped
     c = c.copy_and_resolve_references()
     c.data.dir = data_dir  # the same name, other reviews; where the data are is no matter
-    refused(c, where, "began with other data .*data.train 96 .* -> 96 .*--allow_drift=data")
+    refused(c, where, "was started with other data .*data.train 96 .* -> 96 .*--allow_drift=data")
     assert train.run(c, where, allow_drift=["data"])["step"] == 18
 
 
@@ -161,7 +159,9 @@ def test_a_permuted_tokenizer_is_named(stopped: tuple[config.Config, Path]) -> N
         vocab[a], vocab[b] = vocab[b], vocab[a]
 
     changed(where / "tokenizer.json", permute)
-    refused(c, where, "began with other data and tokenizer .*tokenizer .* -> .*--allow_drift=data,tokenizer")
+    refused(
+        c, where, "was started with other data and tokenizer .*tokenizer .* -> .*--allow_drift=data,tokenizer"
+    )
     assert train.run(c, where, allow_drift=["data", "tokenizer"])["step"] == 18
 
 
@@ -172,8 +172,8 @@ def test_other_code_does_not_make_checkpoints_damaged(
     c, where = stopped
     changed(where / "config.json", lambda facts: facts["fingerprints"].update(code="0123"))
     monkeypatch.setattr(loop, "make_init", lambda *_: lambda *_: {"another": 1.0})
-    refused(c, where, "began with other code")
-    refused(c, where, "none of the checkpoints in .* is sound", allow_drift=["code"])
+    refused(c, where, "was started with other code")
+    refused(c, where, "all checkpoints in .* are damaged", allow_drift=["code"])
 
 
 def test_the_code_is_read_from_the_source(tmp_path: Path) -> None:

@@ -185,7 +185,9 @@ def test_published_weights_are_fine_tuned(
     c.init_from = str(published.write_safetensors(tmp_path / "model.safetensors", arrays))
     c.data.dir, c.data.train_examples, c.data.tokenizer = few_reviews, 16, str(sentencepiece_file)
     c.data.length, c.train.epochs, c.model.mixer.method = 40, 1, "matmul"
-    with pytest.raises(ValueError, match=r"trained padded to 40, not to 32, 40; add .*--config.data.buckets"):
+    with pytest.raises(
+        ValueError, match=r"trained with texts padded to 40, not to 32, 40; add .*--config.data.buckets"
+    ):
         train.run(c, tmp_path / "run")
     assert not (tmp_path / "run").exists()
     c.data.buckets = ()
@@ -227,7 +229,7 @@ def test_low_precision_seeds_and_accumulation(texts: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("nowhere", "does not exist; name a run's directory"), ("begun", "has no checkpoint yet")],
+    [("nowhere", "does not exist; give a run's directory"), ("begun", "has no checkpoint yet")],
 )
 def test_weights_that_are_not_there(name: str, message: str, tmp_path: Path) -> None:
     c = load("finetune", "reviews")

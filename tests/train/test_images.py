@@ -108,7 +108,7 @@ def test_a_run_starts_from_another_ones_weights(run: Path, clothes: str, tmp_pat
     train.run(c, tmp_path)
     code, _, err = run_here(main, f"--config={ROOT}/configs/fnet.py", f"--config.init_from={run}")
     assert (code, err.count("\n")) == (2, 1)
-    assert "reads patches, and data.task=reviews gives tokens; name other weights" in err
+    assert "reads patches, but data.task=reviews gives tokens; choose other weights" in err
 
 
 @pytest.mark.usefixtures("standard_promotion")
@@ -242,8 +242,8 @@ def test_texts_and_images_are_not_mixed_up(run: Path, toy_run: Path, tmp_path: P
     path = tmp_path / "cat.png"
     path.write_bytes(png())
     for words, message in (
-        ((f"--workdir={run}", "--text=good"), "about images; give --image=FILE"),
-        ((f"--workdir={toy_run}", f"--image={path}"), "about texts; give --text"),
+        ((f"--workdir={run}", "--text=good"), "takes images; give --image=FILE"),
+        ((f"--workdir={toy_run}", f"--image={path}"), "takes texts; give --text"),
         ((f"--workdir={run}", "--text=good", f"--image={path}"), "leave --text out"),
     ):
         code, _, err = run_here(main, "--mode=predict", *words)

@@ -32,7 +32,7 @@ def test_a_head_of_the_same_task_is_kept_and_another_is_new(
     toy.init_from = str(source)
     start = init_from.load(toy, tmp_path / "next")
     jax.tree.map(np.testing.assert_array_equal, start.params, trained)
-    assert start.notes == ("the head is kept: it answers the same task",)
+    assert start.notes == ("the head is kept: it has the same task",)
     assert start.tokenizer == source / "tokenizer.json"
     toy.data.task = "imdb"
     start = init_from.load(toy, tmp_path / "next")
@@ -60,7 +60,7 @@ def test_a_run_goes_on_from_another(
     [
         (
             "model.d",
-            "model.d cannot be set together with init_from=x, whose architecture is used; leave it out",
+            "model.d cannot be set together with init_from=x, which determines the architecture; leave it out",
         ),
         ("model.classes", "model.classes cannot be set: the data determine it; leave it out"),
     ],

@@ -156,7 +156,7 @@ def test_it_resumes_to_the_same_result(
 @pytest.mark.slow
 def test_what_a_next_token_model_does_not_do(toy_lm: Path, tmp_path: Path) -> None:
     """Programs give no answer; its weights can be exported."""
-    with pytest.raises(ValueError, match="data.task='lm' has no answer to a text that a program could give"):
+    with pytest.raises(ValueError, match="data.task='lm' has no answers that a program could return"):
         export.export(toy_lm, tmp_path / "programs")
     export.export(toy_lm, tmp_path / "weights", "safetensors")
     assert (tmp_path / "weights" / "model.safetensors").exists()
@@ -189,16 +189,16 @@ def test_a_run_continues_texts(toy_lm: Path, tmp_path: Path) -> None:
     file.write_text(f"a dog\n{SENTENCE} {SENTENCE}\n")
     code, _, err = run_here(main, *given, f"--input={file}", "--tokens=6")
     assert code == 2
-    assert "line 2: tokens=6 after a text of" in err
+    assert "line 2: tokens=6 and a text of" in err
     assert run_here(main, *given, f"--input={file}", "--tokens=6", "--skip_bad")[0] == 0
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--text=a dog"], r"tokens=50 after a text of \d+ tokens exceed model.positions=16; give at most"),
+        (["--text=a dog"], r"tokens=50 and a text of \d+ tokens exceed model.positions=16; give at most"),
         (["--text=a dog", "--tokens=0"], "tokens=0 must be at least 1"),
-        (["--text=a dog", "--temperature=-1"], "temperature=-1.0 must be 0"),
+        (["--text=a dog", "--temperature=-1"], "temperature=-1.0 must lie between 0"),
         (["--text=a dog", "--top_k=-1"], "top_k=-1 must be 0"),
         (["--text= "], "text=' ' is empty"),
         (["--tokens=3"], "--tokens needs --input=FILE or --text=FILE"),
@@ -215,4 +215,4 @@ def test_only_next_token_models_continue_texts(toy_run: Path) -> None:
     given = ["--mode=predict", f"--workdir={toy_run}", "--text=a film", "--tokens=3"]
     code, out, err = run_here(main, *given)
     assert (code, out) == (2, "")
-    assert "data.task='reviews' continues no text; use a run of a next-token model" in err
+    assert "data.task='reviews' cannot continue texts; use a run of a next-token model" in err

@@ -86,7 +86,7 @@ def test_a_label_has_at_least_half_a_probability() -> None:
     )
     nothing = np.zeros((2, 2), int)
     values = compute_metrics(task, {"loss": np.ones((1, 2))}, 0 * answers, nothing)
-    why = "no label is there or predicted"
+    why = "no label exists or is predicted"
     assert reasons(task, values, 0 * answers, nothing) == {"undefined": {"micro_f1": why, "macro_f1": why}}
     assert classify.THRESHOLD == label_scores.THRESHOLD
 
@@ -198,7 +198,7 @@ def test_losses_of_one_class_are_refused(knob: dict[str, Any]) -> None:
     c.data.multi_label = True
     c.train.update(knob)
     with pytest.raises(
-        ValueError, match=r"for examples of one class each, .*multi_label=True allows several"
+        ValueError, match=r"needs examples with one class each, .*multi_label=True allows several"
     ):
         class_loss.check(c)
     c.train.monitor = "accuracy"

@@ -241,7 +241,7 @@ def test_a_run_that_diverges_again_stops_and_names_the_cure(
 ) -> None:
     toy.train.skip_limit = 2
     spoil(*range(6, 18))
-    with pytest.raises(loop.Diverged, match="not finite .*again after going back.* lower optim.learning"):
+    with pytest.raises(loop.Diverged, match="not finite .*again after returning.* lower optim.learning"):
         train.run(toy, tmp_path)
     assert finite(final_state(tmp_path))
     assert not (tmp_path / "predictions.jsonl").exists()

@@ -240,7 +240,7 @@ def test_an_optax_without_muon_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize(
     ("name", "make", "message"),
-    [("sgd", OPTIMIZERS["sgd"], "there is an optimizer 'sgd' already"), ("number", 3, "give a function")],
+    [("sgd", OPTIMIZERS["sgd"], "an optimizer 'sgd' exists already"), ("number", 3, "give a function")],
 )
 def test_an_optimizer_that_cannot_be_registered_is_refused(name: str, make: Callable, message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -23,7 +23,7 @@ def test_pixels_are_no_program() -> None:
     c = pixels.get_config("fnet")
     c.data.task, c.model.classes = "pixels", 10
     predictor = predict.Predictor(c, model.build(c.model), {})
-    with pytest.raises(ValueError, match="'pixels' has images as tokens, which programs do not take"):
+    with pytest.raises(ValueError, match="'pixels' reads images as tokens, which programs cannot read"):
         export.check_programs(predictor)
 
 

@@ -75,7 +75,7 @@ def test_a_folder_that_others_can_change_is_not_used(
     assert place.parent == cache
     assert cache.stat().st_mode & 0o022 == 0
     [line] = said
-    assert f"kept in {cache}, not in the data directory: " in line
+    assert f"cached in {cache}; the data directory is not used: " in line
     assert str(folders[which]) in line
     open_to_all(cache)
     assert folder(data, said.append) is None

@@ -48,7 +48,7 @@ def asked(few_shapes: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_no_image_is_named(asked: Path) -> None:
     """As a line of --input may have it."""
     predictor = predict.Predictor.load(asked)
-    told = r"about images; give files|cannot be used|has control characters"
+    told = r"takes images; give files|cannot be used|has control characters"
     for image in (5, None, ["a.png"], "none.png", "a\0b"):
         with pytest.raises(ValueError, match=told):
             predictor.image(image)
@@ -76,7 +76,7 @@ def test_a_look_inside_takes_image_and_question(asked: Path, shapes_picture: str
     assert heads == 4
     assert rows == columns
     for more, message in [
-        ((), "text=None: give one with --text"),
+        ((), "needs a question; give --text"),
         (("--text=what is it?",), "does not know"),
     ]:
         code, _, error = run_here(main, *words, f"--image={shapes_picture}", *more)
@@ -179,7 +179,7 @@ def test_an_answer_with_its_map_as_a_picture(
         ),
         (("--text=",), "text='' is empty"),
         (("--text=" + "circle " * 9,), "has 9 words; ask with 1 to 8"),
-        ((), "and text=None: give one with --text"),
+        ((), "needs a question; give --text"),
         (("--text=how many circles?", "--text_pair=?"), "--image and --text_pair exclude each other"),
     ],
 )
@@ -226,7 +226,7 @@ def test_a_file_of_questions(asked: Path, shapes_picture: str, tmp_path: Path) -
 
 def test_questions_are_no_program(asked: Path, tmp_path: Path) -> None:
     """What cannot be exported is said; the weights can."""
-    with pytest.raises(ValueError, match=r"asks questions about images, .* use --format=safetensors"):
+    with pytest.raises(ValueError, match=r"has questions about images, .* with --format=safetensors"):
         export.export(asked, tmp_path / "out")
     assert not any(tmp_path.iterdir())
     export.export(asked, tmp_path / "out", "safetensors")
@@ -243,7 +243,7 @@ def test_a_folder_is_loaded_back(asked: Path, shapes_picture: str, tmp_path: Pat
 
 
 def test_as_many_questions_as_images(asked: Path, shapes_picture: str) -> None:
-    with pytest.raises(ValueError, match="there are 1 images and 2 questions; give as many"):
+    with pytest.raises(ValueError, match="1 images and 2 questions; give equally many"):
         predict.Predictor.load(asked)([shapes_picture], ["how many squares?"] * 2)
 
 

@@ -80,11 +80,11 @@ def test_f1_without_a_hit_is_zero(prediction: list, label: list) -> None:
 
 def test_f1_without_its_class_is_none() -> None:
     assert math.isnan(SCORES["f1"]([0, 0], [0, 0]))
-    assert why_undefined("f1", [0, 0], [0, 0]) == "class 1 is neither there nor predicted"
+    assert why_undefined("f1", [0, 0], [0, 0]) == "class 1 neither exists nor is predicted"
 
 
 def test_macro_f1_leaves_out_a_class_that_is_not_there() -> None:
-    """Class 1 of three is neither there nor predicted; class 4 is predicted only."""
+    """Class 1 of three neither exists nor is predicted; class 4 is predicted only."""
     assert SCORES["macro_f1"]([0, 0, 2, 4], [0, 2, 2, 2]) == pytest.approx((2 / 3 + 2 / 4 + 0) / 3)
 
 
@@ -100,7 +100,7 @@ def test_matthews_of_three_classes() -> None:
 def test_what_has_no_score(name: str) -> None:
     nested = [] if name == "mean_iou" else [([[1]], [[1]])]  # patches are counted, row after row
     for prediction, label in (([1, 0], [1]), ([], []), *nested):
-        with pytest.raises(ValueError, match="must be two lists of the same length"):
+        with pytest.raises(ValueError, match="give two lists of the same length"):
             SCORES[name](prediction, label)
     with pytest.raises(ValueError, match="a prediction is not finite"):
         SCORES[name]([1.0, float("nan")], [1, 0])

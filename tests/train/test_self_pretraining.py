@@ -124,7 +124,7 @@ def test_what_stops_the_task_is_found_before_its_self_pretraining(few_reviews: s
     c = settings(few_reviews)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match="holds files but no config.json"):
+    with pytest.raises(ValueError, match="contains files but no config.json"):
         train.run(c, tmp_path / "run")
     c.train.monitor = "perplexity"
     with pytest.raises(ValueError, match="train.monitor='perplexity' is not a metric of this task"):

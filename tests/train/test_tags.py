@@ -85,7 +85,7 @@ def test_tags_are_those_of_the_network_at_first_tokens() -> None:
 def test_what_has_no_words_is_refused(sentence: Any) -> None:
     with pytest.raises(ValueError, match="text="):
         predictor()([sentence])
-    with pytest.raises(ValueError, match="is about 1 text"):
+    with pytest.raises(ValueError, match="takes 1 text"):
         predictor()(["a"], ["b"])
 
 

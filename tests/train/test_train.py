@@ -226,7 +226,7 @@ def test_a_saved_run_answers(toy_run: Path) -> None:
     assert 0.5 <= probability <= 1
     with pytest.raises(ValueError, match=r"text=' ' is empty"):
         predictor.predict(toy_run, " ")
-    with pytest.raises(ValueError, match="holds no run"):
+    with pytest.raises(ValueError, match="contains no run"):
         predictor.predict(toy_run / "nowhere", "fine")
 
 
@@ -272,9 +272,9 @@ def test_deviation_without_the_texts_in_train_is_shown() -> None:
 
 def test_directories_that_cannot_be_used(toy: config.Config, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("precious")
-    with pytest.raises(ValueError, match="holds files but no config.json"):
+    with pytest.raises(ValueError, match="contains files but no config.json"):
         train.run(toy, tmp_path)
-    with pytest.raises(ValueError, match="is a file; name a directory"):
+    with pytest.raises(ValueError, match="is a file; give a directory"):
         train.run(toy, tmp_path / "thesis.txt")
     with workdir.lock(tmp_path / "busy"), pytest.raises(ValueError, match="is in use by another run"):
         train.run(toy, tmp_path / "busy")

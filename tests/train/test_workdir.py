@@ -73,7 +73,7 @@ def test_a_link_is_refused_and_its_target_untouched(
         target.write_text("precious")
     path.symlink_to(target)
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(ValueError, match="is a link, which a run does not follow; remove it"):
+    with pytest.raises(ValueError, match="is a link, which a run's directory must not contain; remove it"):
         train.run(c, where)
     assert sorted(tmp_path.rglob("*")) == before
     assert (target / "thesis.txt" if target.is_dir() else target).read_text() == "precious"
@@ -170,7 +170,7 @@ def test_a_run_killed_before_its_config_begins_again(
 
 def test_a_tokenizer_alone_is_no_run(whole: tuple[config.Config, Path], tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("mine")
-    with pytest.raises(ValueError, match="holds files but no config.json"):
+    with pytest.raises(ValueError, match="contains files but no config.json"):
         train.run(whole[0], tmp_path)
     assert (tmp_path / "tokenizer.json").read_text() == "mine"
 
@@ -252,7 +252,7 @@ def test_a_config_that_is_none_is_refused(text: str, run: tuple[config.Config, P
     c, where = run
     (where / "config.json").write_text(text)
     for use in (lambda: train.run(c, where), lambda: predictor.predict(where, "fine")):
-        with pytest.raises(ValueError, match="config.json is damaged .*name another workdir"):
+        with pytest.raises(ValueError, match="config.json is damaged .*give another workdir"):
             use()
 
 

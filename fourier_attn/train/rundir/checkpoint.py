@@ -1,4 +1,4 @@
-"""Saves and restores checkpoints with Orbax, and notices damaged files, which Orbax does not."""
+"""Saves and restores checkpoints with Orbax, and detects damaged files, which Orbax does not."""
 
 import contextlib
 import hashlib
@@ -22,18 +22,19 @@ from fourier_attn.train.distributed.sharding import to_host
 
 T = TypeVar("T")
 CHECKPOINT_ID = re.compile(r"(\d+)(?:-(unvalidated|stopped))?")
-DAMAGED = "damaged-"  # before the name of a checkpoint that was set aside
-OLD = "removed-"  # before the name of one that is being removed
-KEPT = 2  # besides the one that is being written
+DAMAGED = "damaged-"  # prefix of a checkpoint that was renamed because it is damaged
+OLD = "removed-"  # prefix of a checkpoint that is being removed
+KEPT = 2  # number of checkpoints, in addition to the one that is being written
 
 
 class CheckpointId(NamedTuple):
-    """Names the state that a checkpoint holds; sorted in the order in which a run reaches them.
+    """Names a checkpoint; identifiers are sorted in the order in which a run reaches them.
 
     Args:
-      step: training steps made.
-      validated: at the end of an epoch, whether its validation is part of the state.
-      regular: whether an unbroken run has it, too; if not, a signal came, or the latest updates were skipped.
+      step: number of training steps made.
+      validated: at the end of an epoch, whether the state includes its validation; default True.
+      regular: whether an uninterrupted run also has this checkpoint; False after a signal and after skipped
+        updates. Default True.
     """
 
     step: int
@@ -61,38 +62,43 @@ def _parse(match: re.Match[str]) -> CheckpointId:
 class Checkpoints:
     """Keeps the newest checkpoint of a run and two regular ones, in `workdir/checkpoints/STEP`.
 
-    Saving is asynchronous and atomic: a checkpoint has its name once it is whole. An older one is removed
-    after the files of the newer ones are on the disk, which Orbax itself does not ensure. The SHA-256 sum of
-    each array is saved, too, and compared when it is restored: Orbax itself restores flipped bits silently.
-    Of several processes each writes and reads the parts that it holds. If one of them finds a checkpoint
-    damaged, all of them skip it.
+    Saving is asynchronous and atomic: a checkpoint gets its name once it is complete. Older checkpoints are
+    removed only after the newer ones are synced to the disk, which Orbax does not ensure. The SHA-256 hash of
+    each array is saved as well and compared after restoring, because Orbax does not detect flipped bits.
+
+    Each of several processes writes and reads its own parts. If one of them finds a damaged checkpoint, all
+    of them skip it.
 
     Args:
-      read_only: nothing is created, renamed or cleaned up, so that an active run is not disturbed; and this
-        process reads by itself, whatever others do.
+      workdir: directory of the run.
+      read_only: whether nothing is created, renamed or removed, so that an active run is not disturbed. This
+        process then reads without the others. Default False.
     """
 
     def __init__(self, workdir: Path, *, read_only: bool = False):
         self.directory, self.read_only = paths.folder(workdir, "workdir") / "checkpoints", read_only
         if not read_only and processes.is_primary():
             for rest in (*self.directory.glob("*.orbax-checkpoint-tmp*"), *self.directory.glob(f"{OLD}*")):
-                shutil.rmtree(rest)  # a kill came while it was written or removed
+                shutil.rmtree(rest)  # the process was killed while writing or removing it
             for path in self.directory.glob("*"):
                 if CHECKPOINT_ID.fullmatch(path.name) and not path.is_dir():
                     path.rename(path.with_name(f"{DAMAGED}{path.name}"))
             if self.directory.is_dir():
-                atomic.sync_tree(self.directory)  # their process may have ended before it did so
-        self.saved: Path | None = None  # which may not be on the disk yet
+                atomic.sync_tree(self.directory)  # an earlier process may have ended before syncing
+        self.saved: Path | None = None  # the latest checkpoint, which may not be on the disk yet
         self.checkpointer = ocp.AsyncCheckpointer(ocp.CompositeCheckpointHandler())
-        me = jax.process_index()  # Orbax would wait for the others, of which one may find no file
+        me = jax.process_index()  # otherwise Orbax waits for all processes, and one of them may find no file
         options = ocp.options.MultiprocessingOptions(primary_host=me, active_processes={me})
         self.reader = ocp.Checkpointer(ocp.CompositeCheckpointHandler(), multiprocessing_options=options)
         self.forms = ocp.StandardCheckpointHandler(multiprocessing_options=options)
 
     def save(self, name: CheckpointId, state: Any) -> None:
-        """Starts to save `state`; returns once it is copied, and an earlier save is done.
+        """Starts to save a state, and returns once it is copied and the previous save is complete.
 
-        Raises: an earlier save's error.
+        Args:
+          name: name of the checkpoint; an existing one is not saved again.
+          state: tree of arrays.
+        Raises: the error of the previous save.
         """
         self.wait()
         if {name, CheckpointId(name.step, name.validated)} & set(self._names()):
@@ -107,10 +113,10 @@ class Checkpoints:
             self.checkpointer.save(self.saved, args=items)
 
     def wait(self) -> None:
-        """Waits until the last state that was given to `save` is on the disk. Raises: its error."""
+        """Waits until the last checkpoint is on the disk. Raises: the error of its save."""
         with _writing(self.saved or self.directory):
             self.checkpointer.wait_until_finished()
-        if self.saved is not None and self.saved.is_dir():  # another process may have given it its name
+        if self.saved is not None and self.saved.is_dir():  # the primary process may have renamed it already
             atomic.sync_tree(self.saved)
         self.saved = None
 
@@ -120,14 +126,16 @@ class Checkpoints:
         wanted: Callable[[CheckpointId], bool] = lambda name: True,
         earlier: Callable[[T], tuple[Any, Callable[[Any], T]]] | None = None,
     ) -> tuple[CheckpointId, T] | None:
-        """Returns the newest sound state, with the structure, shapes and dtypes of `like`; None without one.
+        """Returns the newest intact checkpoint and its state; None if the run has no checkpoint.
 
-        A damaged one is reported and set aside, under another name; the one before it is restored.
+        A damaged checkpoint is reported and renamed, and the previous one is restored.
 
         Args:
-          wanted: which checkpoints will do.
-          earlier: gives for `like` the structure that an earlier version saved, and what makes today's of it.
-        Raises: ValueError where there are checkpoints and none of them is sound; they stay as they are.
+          like: tree of arrays, or of their shapes, with the structure of the state.
+          wanted: selects checkpoints; default: all.
+          earlier: returns the structure that an earlier version saved for `like`, and a function that
+            converts such a state; default None.
+        Raises: ValueError if all checkpoints are damaged; they are not changed.
         """
         damaged: dict[CheckpointId, str] = {}
         names = self._names()
@@ -144,8 +152,8 @@ class Checkpoints:
         lost += self._from_primary(lambda: [path.name for path in self.directory.glob(f"{DAMAGED}*")])
         if lost and len(damaged) == len(names):
             raise ValueError(
-                f"none of the checkpoints in {self.directory} is sound ({'; '.join(lost)}); "
-                "put a copy back, or begin anew in another workdir"
+                f"all checkpoints in {self.directory} are damaged ({'; '.join(lost)}); "
+                "restore a copy, or start again in another workdir"
             )
         return None
 
@@ -161,11 +169,11 @@ class Checkpoints:
             self.forms.close()
 
     def _from_primary(self, work: Callable[[], list[str]]) -> list[str]:
-        """Returns what process 0 finds: a file system may show it to another process later."""
+        """Returns the result of the primary process, because other machines may see its files later."""
         return work() if self.read_only else processes.broadcast(work)
 
     def _together(self, work: Callable[[], T]) -> T:
-        """Runs `work` in all processes. Raises: ValueError in all of them, if in one."""
+        """Runs `work` in all processes. Raises: ValueError in all of them if one of them raises it."""
         return work() if self.read_only else processes.barrier(work)
 
     def _names(self) -> list[CheckpointId]:
@@ -175,11 +183,17 @@ class Checkpoints:
     def _read(
         self, name: CheckpointId, like: Any, earlier: Callable[[Any], tuple[Any, Callable]] | None
     ) -> Any:
-        """Reads a state and compares its sums. Raises: ValueError that says why it is not sound."""
+        """Reads a state and compares its hashes.
+
+        Args:
+          name: name of the checkpoint.
+          like, earlier: see `restore`.
+        Raises: ValueError with the reason if the checkpoint is damaged.
+        """
         state, sums, complete = self._together(lambda: self._parts(name, like, earlier))
 
         def check() -> None:
-            if _sums(state) != sums:  # which gathers what is split: all have their parts by now
+            if _sums(state) != sums:  # gathers sharded arrays, for which all processes have read their parts
                 raise ValueError("its contents do not match their SHA-256 sums")
 
         self._together(check)
@@ -188,9 +202,12 @@ class Checkpoints:
     def _parts(
         self, name: CheckpointId, like: Any, earlier: Callable[[Any], tuple[Any, Callable]] | None
     ) -> tuple[Any, dict[str, str], Callable[[Any], Any]]:
-        """Returns what this process reads of a state, the sums, and the function that completes it.
+        """Returns this process's part of a state, the saved hashes, and a function that converts the state.
 
-        Raises: ValueError that says why it is not sound; OSError where that cannot be found out.
+        Args:
+          name: name of the checkpoint.
+          like, earlier: see `restore`.
+        Raises: ValueError with the reason if the checkpoint is damaged; OSError if it cannot be read.
         """
         try:
             sums = dict(self._restore(name, sums=ocp.args.JsonRestore()).sums)
@@ -201,7 +218,7 @@ class Checkpoints:
                 raise ValueError("its arrays are those of another network, or of another version")
             written = self._as_written(name, form)
             state = self._restore(name, state=ocp.args.StandardRestore(written)).state
-        except Exception as error:  # a damaged file shows as one of many kinds
+        except Exception as error:  # damaged files raise many types of errors
             if not causes.of_the_place(error):
                 raise ValueError(_reason(error)) from error
             if not isinstance(error, ValueError):
@@ -211,13 +228,12 @@ class Checkpoints:
         return state, sums, lambda state: complete(jax.tree.map(_cast, state, form))
 
     def _as_written(self, name: CheckpointId, form: Any) -> Any:
-        """Returns the structure in which a state is to be read for its sums to be compared.
+        """Returns the structure in which a state is read, so that its hashes can be compared.
 
-        Arrays that were saved in another precision, by a run with JAX_ENABLE_X64=1 of an earlier version,
-        are read as NumPy's in theirs. Shapes are compared here, before anything is read: where Orbax meets a
-        wrong one it abandons reads of other arrays that are under way.
+        Arrays that an earlier version saved in double precision (JAX_ENABLE_X64=1) are read as NumPy arrays.
+        Shapes are compared before anything is read, because Orbax abandons other reads at a wrong shape.
 
-        Raises: ValueError where a shape is another one.
+        Raises: ValueError for a wrong shape.
         """
         saved = self.forms.metadata(epath.Path(self.directory / str(name) / "state"))
         stored = {_plain(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(saved.tree)}
@@ -236,7 +252,7 @@ class Checkpoints:
 
     def _report(self, name: CheckpointId, reason: str) -> None:
         mine = processes.is_primary() and not self.read_only
-        aside = f"; it is set aside as {self._set_aside(name).name}" if mine else ""
+        aside = f"; it is renamed to {self._set_aside(name).name}" if mine else ""
         text = f"The checkpoint {self.directory / str(name)} is damaged ({reason}){aside}."
         tqdm.write(text, file=sys.stderr if self.read_only else sys.stdout)
 
@@ -252,13 +268,13 @@ class Checkpoints:
         kept = {*names[:1], *[name for name in names if name.validated and name.regular][:KEPT]}
         for name in set(names) - kept:
             path = self.directory / f"{OLD}{name}"
-            (self.directory / str(name)).rename(path)  # half a checkpoint must not have a checkpoint's name
+            (self.directory / str(name)).rename(path)  # an incomplete checkpoint must not keep its name
             shutil.rmtree(path)
 
 
 @contextlib.contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Raises OSError where Orbax reports a failing disk by ValueError, which here means a user's mistake."""
+    """Turns Orbax's ValueError into OSError, because a ValueError means invalid input in this project."""
     try:
         yield
     except ValueError as error:
@@ -270,12 +286,12 @@ def _reason(error: Exception) -> str:
 
 
 def _plain(path: Any) -> str:
-    """Returns the names on a path, whatever kind of node has them: Orbax saves named tuples as dicts."""
+    """Returns a path without the types of its nodes, because Orbax saves named tuples as dicts."""
     return jax.tree_util.keystr(path, simple=True, separator="/")
 
 
 def _cast(leaf: Any, like: Any) -> Any:
-    """Returns an array in the precision, and where it is to lie, of the wanted one."""
+    """Returns an array with the dtype and the sharding of `like`."""
     if leaf.dtype == like.dtype:
         return leaf
     cast = leaf.astype(like.dtype)
@@ -287,7 +303,7 @@ def _same(state: Any) -> Any:
 
 
 def _copy(leaf: Any) -> Any:
-    """Copies an array to the host; Orbax itself copies those of several processes, but not on CPU."""
+    """Copies an array to the host; arrays of several processes are copied by Orbax, but on CPUs here."""
     if not isinstance(leaf, jax.Array) or leaf.is_fully_addressable:
         return np.array(leaf)
     return jnp.copy(leaf) if jax.default_backend() == "cpu" else leaf

@@ -1,4 +1,4 @@
-"""A run's config.json: its configuration, with versions, commit and fingerprints."""
+"""Reads and writes a run's config.json: its configuration, versions, commit and fingerprints."""
 
 import hashlib
 import json
@@ -15,9 +15,9 @@ from fourier_attn.data.knobs import SPAN_KNOBS
 from fourier_attn.layers.fields import GRID, LENGTHS, POSITIONS
 from fourier_attn.train.monitor import metric_of
 
-# May differ on another machine.
+# Options that may differ on another machine.
 MACHINE = ("data.dir", "data.train", "data.validation", "data.test", "train.mesh")
-# Knobs of the data that decide what a network is given, and what its answers are called.
+# Options of the data that determine the inputs of a network and the names of its answers.
 ENCODING = (
     "task",
     "length",
@@ -28,7 +28,7 @@ ENCODING = (
     "labels",
     *SPAN_KNOBS,
 )
-# The run sets these itself, as well as the fields of mixers that say so.
+# Options that the run sets itself. It also sets fields of mixers that are declared so.
 SET_BY_RUN = (
     "model.vocab",
     "model.classes",
@@ -54,18 +54,21 @@ LARGEST = 10_000_000  # bytes of a config.json
 def record(workdir: Path) -> dict[str, Any]:
     """Reads config.json: the configuration as it was written, versions, commit and fingerprints.
 
-    Raises: ValueError where it does not exist, or cannot be read.
+    Raises: ValueError if it does not exist or is damaged.
     """
     path = workdir / "config.json"
     if not path.exists():
-        raise ValueError(f"workdir={workdir} holds no run (no config.json); train one first or name another")
+        raise ValueError(
+            f"workdir={workdir} contains no run (config.json is missing); train one first, or give another "
+            "directory"
+        )
     try:
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
-            raise ValueError("no file of a run")
+            raise ValueError("not a regular file, or too large")
         facts = json.loads(path.read_text())
         if not isinstance(facts, dict) or not isinstance(facts.setdefault("fingerprints", {}), dict):
-            raise ValueError("no record of a run")
+            raise ValueError("not the record of a run")
         written = facts["fingerprints"].get("config", _digest(facts))
         if written != _digest(facts):
             raise ValueError(
@@ -74,7 +77,7 @@ def record(workdir: Path) -> dict[str, Any]:
             )
         return facts
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged ({error}); name another workdir") from error
+        raise ValueError(f"{path} is damaged ({error}); give another workdir") from error
 
 
 def write_record(workdir: Path, facts: Mapping[str, Any]) -> None:
@@ -85,9 +88,9 @@ def write_record(workdir: Path, facts: Mapping[str, Any]) -> None:
 
 
 def _digest(facts: Mapping[str, Any]) -> str:
-    """Returns a hash of what decides the answers of a run: its network, task, encoding of inputs and labels.
+    """Returns a hash of the options that determine a run's answers: network, task, encoding and labels.
 
-    Everything else in config.json may be edited: places of files, and how the run is trained further.
+    All other options in config.json may be edited, for example paths of files.
     """
     names = {"train.seeds", *(f"data.{name}" for name in ENCODING)}
     knobs = {
@@ -100,7 +103,13 @@ def _digest(facts: Mapping[str, Any]) -> str:
 
 
 def save(workdir: Path, config: Config, fingerprints: Mapping[str, Any] | None = None) -> None:
-    """Writes `config.json`: the resolved configuration, where it comes from, and fingerprints."""
+    """Writes config.json: the resolved configuration, versions, commit and fingerprints.
+
+    Args:
+      workdir: directory of the run.
+      config: the resolved configuration.
+      fingerprints: see `fourier_attn.train.rundir.fingerprints`; default None: none.
+    """
     facts = {
         "config": config.to_dict(),
         **provenance.record(*PACKAGES),
@@ -114,17 +123,18 @@ def save(workdir: Path, config: Config, fingerprints: Mapping[str, Any] | None =
 
 
 def load(workdir: Path, devices: Mapping[str, str] = MappingProxyType({})) -> Config:
-    """Returns the resolved configuration of the run in `workdir`; a knob it did not have is at its default.
+    """Returns the resolved configuration of a run; options that the run did not have yet get their defaults.
 
     Args:
-      devices: files of measured devices that have moved, by their knobs.
-    Raises: ValueError if config.json is missing, or cannot be read.
+      workdir: directory of the run.
+      devices: files of measured devices that replace those of the training, by option; default none.
+    Raises: ValueError if config.json is missing or damaged.
     """
     facts = record(workdir)
     try:
         missing = plugins.recorded(facts.get("plugins", {}))
     except ValueError as error:
-        raise ValueError(f"{workdir / 'config.json'} is damaged ({error}); name another workdir") from error
+        raise ValueError(f"{workdir / 'config.json'} is damaged ({error}); give another workdir") from error
     for (kind, name), origin in missing.items():
         raise ValueError(
             f"the {kind.removesuffix('s')} {name!r} of {workdir} is defined in {origin.file}, which does not "
@@ -133,44 +143,48 @@ def load(workdir: Path, devices: Mapping[str, str] = MappingProxyType({})) -> Co
         )
     if "config" not in facts and ({"fourier_attn", "model_type"} & facts.keys()):
         raise ValueError(
-            f"workdir={workdir} is a folder of weights, not a run; name the run, or train from these weights "
-            f"in a new workdir, with --config.init_from={workdir}"
+            f"workdir={workdir} is a folder of weights, not a run; give the run, or train from these weights "
+            f"in a new workdir with --config.init_from={workdir}"
         )
     try:
         return with_values(from_dict(facts["config"]), devices)
     except (KeyError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
-        raise ValueError(f"{workdir / 'config.json'} is damaged ({error}); name another workdir") from error
+        raise ValueError(f"{workdir / 'config.json'} is damaged ({error}); give another workdir") from error
 
 
 def as_written(workdir: Path) -> tuple[dict[str, Any], str]:
-    """Returns a run's knobs by their full names, and the metric that counts; runs no plug-in's code.
+    """Returns a run's options by dotted path, and the metric that chooses the best weights.
 
-    Raises: ValueError if config.json is missing, or cannot be read.
+    The code of plug-ins is not executed.
+
+    Raises: ValueError if config.json is missing or damaged.
     """
     facts = record(workdir)
     if not facts.get("plugins"):
         config = load(workdir)
         return flat(config.to_dict()), metric_of(config)
     if not isinstance(facts.get("config"), dict):
-        raise ValueError(f"{workdir / 'config.json'} is damaged (config); name another workdir")
+        raise ValueError(f"{workdir / 'config.json'} is damaged (config); give another workdir")
     knobs = flat(facts["config"])
     metric = str(facts.get("metric", "accuracy"))
     return {key: tuple(value) if isinstance(value, list) else value for key, value in knobs.items()}, metric
 
 
 def allow_code(workdir: Path) -> list[str]:
-    """Executes the files that have registered what the run in `workdir` uses; returns them.
+    """Executes the files that registered the custom parts of the run in `workdir`, and returns their names.
 
-    Only for a user who trusts them. Those of installed packages are found without it.
+    Call it only for trusted files. Plug-ins of installed packages are found without it.
 
-    Raises: ValueError for a file that does not exist, or does not register what it had.
+    Raises: ValueError for a file that does not exist, or does not register these parts any more.
     """
     plugged = record(workdir).get("plugins", {})
     files = {origin.file: origin for origin in plugins.recorded(plugged).values()}
     for origin in files.values():
         plugins.run(origin)
     for (kind, name), origin in plugins.recorded(plugged).items():
-        raise ValueError(f"{origin.file} does not register the {kind.removesuffix('s')} {name!r} any more")
+        raise ValueError(
+            f"{origin.file} does not register the {kind.removesuffix('s')} {name!r} any more; restore it"
+        )
     return list(files)
 
 
@@ -183,17 +197,17 @@ def extended_at(workdir: Path) -> int | None:
         entries = record(workdir).get("extended", [])
         return int(entries[-1]["step"]) if entries else None
     except (TypeError, KeyError, IndexError) as error:
-        raise ValueError(f"{workdir / 'config.json'} is damaged (extended); name another workdir") from error
+        raise ValueError(f"{workdir / 'config.json'} is damaged (extended); give another workdir") from error
 
 
 def differing(workdir: Path, config: Config) -> dict[str, tuple[Any, Any]]:
-    """Returns the knobs whose value differs from the run's: (the run's value, the given one).
+    """Returns the options that differ from those of the run in `workdir`: (the run's value, the given one).
 
-    Places, what the data determine, and files of the same contents are left out.
+    Paths, options that the data determine, and files with the same contents are left out.
     """
     recorded, current = (
         flat(json.loads(json.dumps(with_absolute_paths(c).to_dict()))) for c in (load(workdir), config)
-    )  # earlier versions wrote names as given
+    )  # earlier versions wrote relative paths
     free = {*FREE_KEYS, *_same_files(workdir, recorded, current)}
     pairs = {key: (recorded.get(key), current.get(key)) for key in sorted(recorded.keys() | current.keys())}
     differing = {key: (a, b) for key, (a, b) in pairs.items() if a != b and key not in free}
@@ -201,14 +215,19 @@ def differing(workdir: Path, config: Config) -> dict[str, tuple[Any, Any]]:
 
 
 def _same_files(workdir: Path, recorded: Mapping[str, Any], current: Mapping[str, Any]) -> set[str]:
-    """Returns the knobs whose file was renamed and has the contents that the run recorded."""
+    """Returns the options whose file was renamed, but has the contents that the run recorded.
+
+    Args:
+      workdir: directory of the run.
+      recorded, current: options of the run and given ones, by dotted path.
+    """
     prints, same = record(workdir)["fingerprints"], set()
     digests = {"data.tokenizer": prints.get("tokenizer"), **flat(prints.get("device") or {})}
     for key, digest in digests.items():
         names = [str(knobs.get(key)) for knobs in (recorded, current)]
         if all(name.endswith((".json", ".model", ".npz", ".npy")) for name in names):
             same |= {key} if digest == paths.digest(Path(names[1])) else set()
-    for key in ("data.corpora", "data.exclude"):  # whose rows the data's fingerprint has
+    for key in ("data.corpora", "data.exclude"):  # the data's fingerprint covers their rows
         was, now = (knobs.get(key, []) for knobs in (recorded, current))
         if len(was) == len(now) and all(map(names_files, [*was, *now])):
             same.add(key)
@@ -216,7 +235,13 @@ def _same_files(workdir: Path, recorded: Mapping[str, Any], current: Mapping[str
 
 
 def _fitted(key: str, current: Mapping[str, Any], config: Config) -> bool:
-    """Returns whether the run, not the user, chose the value of a knob."""
+    """Returns whether the run, not the user, chooses the value of an option.
+
+    Args:
+      key: dotted path of the option.
+      current: the given options.
+      config: the given configuration.
+    """
     if key in DETECTED and not current.get(key):
         return True
     source, images = field_source(config, key), config.model.inputs == "patches"
@@ -225,7 +250,7 @@ def _fitted(key: str, current: Mapping[str, Any], config: Config) -> bool:
 
 
 def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Returns a tree of dicts as one dict, whose keys are paths like "model.d"."""
+    """Returns a tree of dicts as one dict with dotted paths, for example "model.d", as keys."""
     result = {}
     for key, value in tree.items():
         if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The picture of a run: loss and one of its metrics by epoch."""
+"""Plots the learning curves of a run: loss and metric by epoch."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,23 +14,28 @@ from fourier_attn.train import monitor
 from fourier_attn.train.rundir.metrics_log import read_lines
 
 Lines = Sequence[Mapping[str, Any]]
-NARROWEST = 0.1  # of an axis of accuracy or loss: a smaller change is not shown as a large one
+NARROWEST = 0.1  # smallest range of an axis of accuracy or loss, so that small changes look small
 
 
 def plot_curves(workdir: Path, name: str = "accuracy", chance: float | None = None) -> None:
-    """Plots a run's `curves.png`, see `plot`."""
+    """Writes a run's curves.png.
+
+    Args:
+      workdir: directory of the run.
+      name, chance: see `plot`.
+    """
     style.save(plot(read_lines(workdir), name, chance, workdir.name), workdir / "curves.png")
 
 
 @style.styled()
 def plot(lines: Lines, name: str = "accuracy", chance: float | None = None, title: str = "") -> Figure:
-    """Plots one of the metrics, and the loss, of training and validation by epoch.
+    """Plots a metric and the loss of training and validation by epoch.
 
     Args:
       lines: lines of metrics.jsonl.
-      name: the metric that chooses the best epoch, which is marked.
-      chance: the metric of guessing.
-      title: title of both panels.
+      name: the metric that chooses the best epoch, which is marked; default "accuracy".
+      chance: value of the metric for random guesses; default None: not shown.
+      title: title of the figure; default none.
     """
     epochs = [line for line in lines if line["epoch"] == int(line["epoch"])]
     losses = [key for key in epochs[0] if key.endswith("loss")] if epochs else []
@@ -50,7 +55,13 @@ def plot(lines: Lines, name: str = "accuracy", chance: float | None = None, titl
 
 
 def _points(metric: str, split: str, lines: Lines) -> list[tuple[float, float, float]]:
-    """Returns epoch, value and deviation over seeds of each line that has the metric."""
+    """Returns epoch, value and deviation over seeds for each line that has the metric.
+
+    Args:
+      metric: name of the metric.
+      split: name of the split.
+      lines: lines of metrics.jsonl.
+    """
     return [
         (float(line["epoch"]), float(line[metric]), float(line.get(f"{metric}_std", 0.0)))
         for line in lines

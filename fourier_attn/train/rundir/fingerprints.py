@@ -1,4 +1,4 @@
-"""Fingerprints of what a run computes with, compared when it is resumed or used."""
+"""Computes fingerprints of data, tokenizer, devices, code and settings, and compares them with a run's."""
 
 import hashlib
 import sys
@@ -14,9 +14,9 @@ from fourier_attn.data.text import tokenizer_file
 from fourier_attn.train.rundir.config_file import flat, record, write_record
 
 PACKAGE = Path(__file__).parents[2]
-# A resumed run compares these.
+# The fingerprints that a resumed run compares.
 DRIFT = ("data", "tokenizer", "device", "code", "settings")
-# JAX's settings that change random numbers and results; the compiler's are not among them.
+# JAX's settings that change random numbers and results, without those of the compiler.
 SETTINGS = (
     "jax_enable_x64",
     "jax_default_prng_impl",
@@ -25,7 +25,7 @@ SETTINGS = (
     "jax_default_matmul_precision",
     "jax_softmax_custom_jvp",
 )
-# No training depends on this source.
+# Source files that do not affect training.
 COMMANDS = (
     "configs/",
     "config/__main__.py",
@@ -46,13 +46,13 @@ COMMANDS = (
 
 
 def training_sources(package: Path = PACKAGE) -> dict[str, Path]:
-    """Returns the files that a training depends on, by their names within the package."""
+    """Returns the source files that affect training, by their names within the package."""
     files = {path.relative_to(package).as_posix(): path for path in sorted(package.rglob("*.py"))}
     return {name: path for name, path in files.items() if not name.startswith(COMMANDS)}
 
 
 def code_fingerprint(package: Path = PACKAGE) -> dict[str, str]:
-    """Hashes the source that a training depends on, with the versions of packages and plug-ins."""
+    """Returns a hash of the source that affects training, versions of packages, and hashes of plug-ins."""
     digest = hashlib.sha256()
     for name, path in training_sources(package).items():
         digest.update(name.encode() + path.read_bytes())
@@ -60,54 +60,58 @@ def code_fingerprint(package: Path = PACKAGE) -> dict[str, str]:
 
 
 def settings_fingerprint() -> dict[str, str]:
-    """Returns JAX's settings that change results, as flags and environment have set them."""
+    """Returns the values of JAX's settings that change results."""
     return {name: str(getattr(jax.config, name)) for name in SETTINGS if hasattr(jax.config, name)}
 
 
 def device_fingerprint(config: Config) -> dict[str, str]:
-    """Hashes each file of a measured device that the configuration names."""
+    """Returns a hash of each file of a measured device, by the option that names it."""
     return {knob: paths.digest(paths.given(file)) for knob, file in device_files(config).items()}
 
 
 def check_drift(workdir: Path, fingerprints: Mapping[str, Any], allowed: Iterable[str] = ()) -> list[str]:
-    """Checks that data, tokenizer, devices, code and settings are as when the run began.
+    """Checks that data, tokenizer, devices, code and settings have not changed since the run started.
 
-    Returns: the names of the fingerprints that changed and may.
-    Raises: ValueError that names what changed, unless it is among `allowed`.
+    Args:
+      workdir: directory of the run.
+      fingerprints: the current fingerprints.
+      allowed: names of fingerprints that may have changed, among `DRIFT`; default none.
+    Returns: the names of the fingerprints that have changed.
+    Raises: ValueError that lists the changes that are not allowed.
     """
     differing = _changes(record(workdir)["fingerprints"], fingerprints)
     if refused := sorted(differing.keys() - set(allowed)):
         changes = _describe({name: differing[name] for name in refused})
         raise ValueError(
-            f"workdir={workdir} began with other {' and '.join(refused)} ({changes}), so that the run "
-            "would not be the one that was begun; restore them, or continue with "
+            f"workdir={workdir} was started with other {' and '.join(refused)} ({changes}), so the result "
+            "would differ from the original run; restore them, or resume with "
             f"--allow_drift={','.join(refused)}"
         )
     return sorted(differing)
 
 
 def check_same(primary: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
-    """Checks that this process has the data, tokenizer, devices, code and settings of process 0.
+    """Checks that this process has the same fingerprints as the primary process.
 
-    Raises: ValueError that names the fingerprints that differ.
+    Raises: ValueError that lists the differences.
     """
     if differing := _changes(primary, ours):
         raise ValueError(
             f"this process has other {' and '.join(sorted(differing))} than process 0 "
-            f"({_describe(differing)}); give the same to all"
+            f"({_describe(differing)}); start all processes with the same"
         )
 
 
 def data_changes(workdir: Path, fingerprints: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the splits and files whose rows have changed since the run began, and how they differ."""
+    """Returns the splits and files that have changed since the run started, and how they differ."""
     return _changes(record(workdir)["fingerprints"], {"data": fingerprints["data"]}).get("data", {})
 
 
 def check_files(workdir: Path, config: Config) -> None:
-    """Checks that the tokenizer and the files of measured devices are those the run was trained with.
+    """Checks that the tokenizer and the files of measured devices are those of the training.
 
-    A file that has registered the run's mixer or task may have changed: a note says so. A run made before
-    there were fingerprints is not checked.
+    A file that registered the run's mixer or task may have changed, which a note reports. Runs of early
+    versions without fingerprints are not checked.
 
     Raises: ValueError.
     """
@@ -124,7 +128,7 @@ def check_files(workdir: Path, config: Config) -> None:
     if changes := _changes(before, now):
         raise ValueError(
             f"workdir={workdir} was trained with other measured devices ({_describe(changes)}); restore the "
-            f"original files, or name where they are now: {_moved(config)}"
+            f"original files, or give their new paths: {_moved(config)}"
         )
     code = before.get("code", {}) if isinstance(before.get("code"), Mapping) else {}
     for name, digest in plugins.digests().items():
@@ -133,7 +137,7 @@ def check_files(workdir: Path, config: Config) -> None:
 
 
 def _moved(config: Config) -> str:
-    """Says how a command names the new place of a measured device."""
+    """Returns the flags that give new paths of measured devices."""
     flags = " ".join(f"--config.{knob}=FILE" for knob in device_files(config))
     return f"{flags}, or edit it in config.json"
 
@@ -141,12 +145,14 @@ def _moved(config: Config) -> str:
 def note_drift(
     workdir: Path, differing: list[str], config: Config, fingerprints: Mapping[str, Any], at: tuple[int, bool]
 ) -> None:
-    """Records in config.json which fingerprints changed, if any did, and replaces them.
+    """Records changed fingerprints in config.json, and replaces the old ones.
 
     Args:
-      config: fitted to the data as they are now.
-      fingerprints: as they are now; the note keeps those before.
-      at: the step of the state, and whether it has been validated.
+      workdir: directory of the run.
+      differing: names of the changed fingerprints; []: nothing is written.
+      config: the configuration, fitted to the current data.
+      fingerprints: the current fingerprints; the record keeps the old ones as well.
+      at: the step of the restored state, and whether it is validated.
     """
     if not differing:
         return
@@ -161,8 +167,11 @@ def note_drift(
 
 
 def validated_differently(workdir: Path, at: tuple[int, bool]) -> bool:
-    """Returns whether the validation set has changed since the state `at` (its step, whether validated).
+    """Returns whether the validation set has changed since a state.
 
+    Args:
+      workdir: directory of the run.
+      at: the step of the state, and whether it is validated.
     Raises: ValueError for a damaged record.
     """
     facts = record(workdir)
@@ -173,12 +182,12 @@ def validated_differently(workdir: Path, at: tuple[int, bool]) -> bool:
         return any(before.get("validation") != now for before in after)
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(
-            f"{workdir / 'config.json'} is damaged (allowed_drift); name another workdir"
+            f"{workdir / 'config.json'} is damaged (allowed_drift); give another workdir"
         ) from error
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Returns the fingerprints that both have and that differ, with a description of each difference."""
+    """Returns the common fingerprints that differ, with a description of each difference."""
     changes = {}
     for name in before.keys() & now.keys():
         old, new = (flat({name: prints[name]}) for prints in (before, now))
@@ -190,9 +199,9 @@ def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, dic
 
 
 def _contents(fingerprints: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns fingerprints without the names of files: a renamed file has the same bytes.
+    """Returns fingerprints without names of files, because a renamed file has the same contents.
 
-    Those of plug-ins, which are listed by the names of their files, become one.
+    The fingerprints of all plug-in files become a single one.
     """
     contents, plugged = {}, []
     for key, value in fingerprints.items():

@@ -1,4 +1,4 @@
-"""Writes and reads a run's metrics: metrics.jsonl, and a tracker."""
+"""Writes and reads a run's metrics.jsonl, and passes metrics to a tracker."""
 
 import json
 import math
@@ -13,16 +13,18 @@ from fourier_attn.train.rundir.trackers import TRACKERS
 
 
 class Writer:
-    """Writes metrics to `metrics.jsonl` in the run's directory, and to a tracker.
+    """Writes metrics to metrics.jsonl in the run's directory, and to a tracker.
 
-    A resumed run writes lines of later steps again, so these are dropped. Numbers that are not finite
-    are null.
+    Lines of later steps and of test sets are removed, because a resumed run writes them again. Numbers that
+    are not finite are written as null.
 
     Args:
-      step: lines of later steps are dropped, and what was read from test sets.
-      closed: whether the validation at `step` is finished; if not, its lines are dropped, too.
-      tracker: a key of `TRACKERS`.
-      config: the options of the run by their full names, for the tracker.
+      workdir: directory of the run.
+      step: step of the state that the run starts from.
+      closed: whether the validation at `step` is finished; if not, its lines are removed as well. Default
+        True.
+      tracker: a key of `TRACKERS`; default "tensorboard".
+      config: options of the run by dotted path, for the tracker; default none.
     """
 
     def __init__(
@@ -44,7 +46,14 @@ class Writer:
         self.tracker = TRACKERS[tracker](workdir, last, config)
 
     def write(self, split: str, step: int, epoch: int | float, values: Mapping[str, Any]) -> None:
-        """Writes one line: step, epoch (a fraction of the data seen), split, then the values."""
+        """Writes one line of metrics.
+
+        Args:
+          split: "train", "validation", or the name of a test split.
+          step: number of training steps made.
+          epoch: number of epochs done, which may be a fraction.
+          values: metrics by name.
+        """
         line = {"step": step, "epoch": epoch, "split": split, **values}
         self.file.write(strict_json(line) + "\n")
         self.file.flush()
@@ -52,12 +61,12 @@ class Writer:
         self.tracker.write(step, epoch, numbers)
 
     def sync(self) -> None:
-        """Brings all lines and events onto the disk."""
+        """Syncs all lines and events to the disk."""
         os.fsync(self.file.fileno())
         self.tracker.flush()
 
     def close(self) -> None:
-        """Brings all lines and events onto the disk, and ends the tracker."""
+        """Syncs all lines and events to the disk, and closes the tracker."""
         self.sync()
         self.file.close()
         self.tracker.close()
@@ -68,13 +77,13 @@ def check_no_metrics(workdir: Path) -> None:
     if (workdir / "metrics.jsonl").exists():
         steps = max((line["step"] for line in read_lines(workdir)), default=0)
         raise ValueError(
-            f"workdir={workdir} has metrics of {steps} steps and no checkpoint; put its folder checkpoints "
-            "back, or begin anew in another workdir"
+            f"workdir={workdir} has metrics of {steps} steps but no checkpoint; restore its folder "
+            "checkpoints, or start again in another workdir"
         )
 
 
 def strict_json(value: Any) -> str:
-    """Returns standard JSON, in which a number that is not finite is null."""
+    """Returns standard JSON, with null for numbers that are not finite."""
     return json.dumps(_strict(value), allow_nan=False)
 
 
@@ -87,7 +96,7 @@ def _strict(value: Any) -> Any:
 
 
 def read_lines(workdir: Path) -> list[dict[str, Any]]:
-    """Returns the lines of a run's `metrics.jsonl`, without a last line that a kill has cut off.
+    """Returns the lines of a run's metrics.jsonl, without an incomplete last line.
 
     Raises: ValueError for a line that is not JSON, or lacks step, epoch or split.
     """
@@ -99,12 +108,12 @@ def read_lines(workdir: Path) -> list[dict[str, Any]]:
             try:
                 values = json.loads(line)
                 if type(values["step"]) is not int or not isinstance(values["split"], str):
-                    raise ValueError("its step is not a whole number, or its split is not a name")
+                    raise ValueError("its step is not an integer, or its split is not a name")
                 if type(values["epoch"]) not in (int, float) or not math.isfinite(values["epoch"]):
                     raise ValueError("its epoch is not a number")
                 complete.append(values)
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise ValueError(
-                    f"{path}, line {number} is damaged ({error}); fix it or move it away"
+                    f"{path}, line {number} is damaged ({error}); fix the line or move the file"
                 ) from error
     return complete

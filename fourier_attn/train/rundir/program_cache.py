@@ -1,9 +1,9 @@
-"""Compiled programs, kept for the next start: in `.fourier_attn` of the data directory, if that is safe.
+"""Chooses the folder of JAX's compilation cache: `.fourier_attn` in the data directory, if that is safe.
 
-A compiled program is code. It is read only from a folder that nobody but this user and root can change or
-replace; the folders above it are checked as well. If there is none, the user's own cache directory is used.
-The folder's name is a hash of this machine and of the inode of the folder above, so a folder that came with
-somebody's data or run is ignored.
+A compiled program is code. It is read only from a folder that only this user and root can change or replace,
+and all parent folders are checked as well. If the data directory is unsafe, the user's cache directory is
+used. The folder's name is a hash of this machine and of the inode of its parent, so that a folder that was
+copied with data or a run is ignored.
 """
 
 import contextlib
@@ -17,15 +17,16 @@ from fourier_attn import paths, provenance
 from fourier_attn.data import cache as kept
 from fourier_attn.data.knobs import DataConfig
 
-MOST = 2**30  # bytes; the oldest half is removed where there are more
-ZSTD = b"\x28\xb5\x2f\xfd"  # what such a file begins with
+MOST = 2**30  # largest size in bytes; if it is exceeded, the oldest half is removed
+ZSTD = b"\x28\xb5\x2f\xfd"  # the first bytes of a file that zstandard has compressed
 
 
 def folder(config: DataConfig, say: Callable[[str], None] = lambda line: None) -> Path | None:
-    """Returns where programs are kept, by the `data` part of the configuration; None if nowhere is safe.
+    """Returns the folder for compiled programs; None if no folder is safe.
 
     Args:
-      say: gets the reason if it is not the data directory.
+      config: the `data` part of the configuration.
+      say: prints the reason if the folder is not in the data directory; default: nothing.
     """
     data, own = kept.root(config).resolve(), _own_cache()
     if not data.is_dir():
@@ -35,8 +36,8 @@ def folder(config: DataConfig, say: Callable[[str], None] = lambda line: None) -
     with contextlib.suppress(OSError):
         own.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     own_place = _private(own)
-    where = f"in {own}" if isinstance(own_place, Path) else f"nowhere ({own_place})"
-    say(f"compiled programs are kept {where}, not in the data directory: {place}")
+    where = f"cached in {own}" if isinstance(own_place, Path) else f"not cached ({own_place})"
+    say(f"compiled programs are {where}; the data directory is not used: {place}")
     return own_place if isinstance(own_place, Path) else None
 
 
@@ -47,7 +48,7 @@ def _own_cache() -> Path:
 
 
 def _private(above: Path) -> Path | str:
-    """Returns the folder of this user and machine in the folder `above`, or why that is not safe."""
+    """Returns this user's and machine's folder inside `above`, or the reason why it is unsafe."""
     try:
         if reason := paths.exposed(above.parent):
             return reason
@@ -68,7 +69,7 @@ def _private(above: Path) -> Path | str:
 
 
 def _machine() -> str:
-    """Returns the versions and the processor for which a program is compiled."""
+    """Returns the versions and the processor that compiled programs depend on."""
     cpu = Path("/proc/cpuinfo")
     lines = cpu.read_text().splitlines() if cpu.exists() else []
     kind = [line for line in lines if line.startswith(("model name", "flags", "Features"))][:2]
@@ -76,8 +77,9 @@ def _machine() -> str:
 
 
 def _tidy(place: Path) -> None:
+    """Removes truncated programs, and the oldest ones if the folder is too large."""
     for path in _files(place):
-        # JAX writes them incrementally, and never over an existing one: a truncated one would stay for ever.
+        # JAX writes files incrementally and never overwrites one, so a truncated file would stay forever.
         if not _whole(path):
             path.unlink(missing_ok=True)
     files = [(path, path.stat()) for path in _files(place)]
@@ -92,16 +94,16 @@ def _tidy(place: Path) -> None:
 
 
 def _files(place: Path) -> list[Path]:
-    """Returns the files of programs; on GPUs JAX puts a folder next to them."""
+    """Returns the files of programs, without the folder that JAX adds on GPUs."""
     return [path for path in place.iterdir() if path.is_file()]
 
 
 def _whole(path: Path) -> bool:
-    """Returns whether a program can be unpacked to its end by zlib; True for another format."""
+    """Returns whether zlib can decompress a program completely; True for zstandard."""
     unpacking = zlib.decompressobj()
     with path.open("rb") as file:
         packed = file.read(4)
-        if packed == ZSTD:  # where the package zstandard is installed
+        if packed == ZSTD:  # written if the package zstandard is installed
             return True
         try:
             while packed:

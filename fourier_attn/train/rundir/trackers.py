@@ -1,4 +1,4 @@
-"""Trackers, which show the metrics of a run: TensorBoard, Weights & Biases, or none."""
+"""Logs the metrics of a run to TensorBoard or to Weights & Biases."""
 
 import importlib
 import os
@@ -19,7 +19,13 @@ ID = "wandb-id.txt"  # in the run's directory
 
 
 class Tracker(Protocol):
-    """Shows metrics. `flush` is called before every checkpoint."""
+    """Declares a tracker. `flush` is called before every checkpoint.
+
+    Args:
+      step: number of training steps made.
+      epoch: number of epochs done, which may be a fraction.
+      values: metrics by name, for example "train/loss".
+    """
 
     def write(self, step: int, epoch: int | float, values: Mapping[str, float]) -> None: ...
     def flush(self) -> None: ...
@@ -27,13 +33,16 @@ class Tracker(Protocol):
 
 
 class TensorBoard:
-    """Writes event files to `tensorboard` in the run's directory.
+    """Writes event files to the folder `tensorboard` in the run's directory.
 
-    Events are written by this thread: the library's own writer has another one, for whose queue its `flush`
-    does not wait.
+    Events are written by this thread. The library's own writer uses a second thread, and its `flush` does not
+    wait for it.
 
     Args:
-      last: events of later steps are marked as void, since a resumed run writes them again.
+      workdir: directory of the run.
+      last: last valid step; events of later steps are marked as invalid, because a resumed run repeats them.
+      config: not used.
+      step, epoch, values: see `Tracker`.
     """
 
     def __init__(self, workdir: Path, last: int, config: Mapping[str, Any]):
@@ -49,7 +58,7 @@ class TensorBoard:
     def write(self, step: int, epoch: int | float, values: Mapping[str, float]) -> None:
         for name, value in values.items():
             self._add(step, summary=scalar(name, value))
-        self.file.flush()  # or a kill would take what waits
+        self.file.flush()  # otherwise a kill would lose buffered events
 
     def flush(self) -> None:
         self.file.flush()
@@ -61,14 +70,17 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    """Logs to Weights & Biases, under an id that the run's directory keeps.
+    """Logs to Weights & Biases, with an id that is stored in the run's directory.
 
-    Its own files go to WORKDIR.wandb, since they contain links, which a run's directory does not have. Each
-    line is committed when it is written; metrics are shown over "step".
+    The library's own files go to WORKDIR.wandb, because they contain links, which a run's directory must not
+    contain. Metrics are plotted over "step".
 
     Args:
-      config: the options of the run, by their full names.
-    Raises: ValueError where the library cannot start.
+      workdir: directory of the run.
+      last: not used.
+      config: options of the run by dotted path.
+      step, epoch, values: see `Tracker`.
+    Raises: ValueError if the library cannot start.
     """
 
     def __init__(self, workdir: Path, last: int, config: Mapping[str, Any]):
@@ -92,14 +104,18 @@ class WeightsAndBiases:
         self.run.log({"step": step, "epoch": epoch, **values}, commit=True)
 
     def flush(self) -> None:
-        """Does nothing: no line waits."""
+        """Does nothing, because each line is committed when it is written."""
 
     def close(self) -> None:
         self.run.finish()
 
 
 class Nothing:
-    """Shows nothing."""
+    """Logs nothing.
+
+    Args:
+      workdir, last, config, step, epoch, values: not used.
+    """
 
     def __init__(self, workdir: Path, last: int, config: Mapping[str, Any]): ...
     def write(self, step: int, epoch: int | float, values: Mapping[str, float]) -> None: ...
@@ -122,7 +138,7 @@ def check(tracker: str) -> None:
 
 
 def library() -> Any:
-    """Returns the module wandb. Raises: ValueError where it is not installed."""
+    """Returns the module wandb. Raises: ValueError if it is not installed."""
     try:
         return importlib.import_module("wandb")
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""A run's directory: which one may be used, and by one process at a time."""
+"""Checks that a directory can be used for a run, and locks it for one process."""
 
 import contextlib
 import errno
@@ -13,34 +13,34 @@ from fourier_attn.config import Config
 from fourier_attn.train.rundir.config_file import differing
 
 LOCK = ".lock"
-SELF_PRETRAINED = "self_pretrained"  # the folder of the masked language model that a run begins with
-# A run writes these before config.json.
+SELF_PRETRAINED = "self_pretrained"  # subfolder of the masked language model that a run starts from
+# Files that a run writes before config.json.
 EARLY = ("config.json.tmp", "tokenizer.json", "tokenizer.json.tmp", "tokenizer.model", "tokenizer.model.tmp")
 
 
 def check(workdir: Path, config: Config) -> None:
-    """Checks that the directory is new, empty, or of a run with this configuration, and holds no links.
+    """Checks that a directory is new, empty, or that of a run with this configuration, without links.
 
-    A run that was killed before it wrote config.json has left its lock and at most the files `EARLY`.
+    A run that was killed before it wrote config.json has only its lock and the files `EARLY`.
 
-    Raises: ValueError that lists the differences, or for a directory that is not a run's.
+    Raises: ValueError that lists the differences, and for a directory with other files.
     """
     if not workdir.exists():
         return
     if not workdir.is_dir():
-        raise ValueError(f"workdir={workdir} is a file; name a directory")
+        raise ValueError(f"workdir={workdir} is a file; give a directory")
     refuse_links(workdir)
     if not (workdir / "config.json").exists():
         names = {path.name for path in workdir.iterdir()} - {SELF_PRETRAINED}
         if names - {LOCK, *EARLY} or (names and LOCK not in names):
-            raise ValueError(f"workdir={workdir} holds files but no config.json; name a new directory")
+            raise ValueError(f"workdir={workdir} contains files but no config.json; give a new directory")
         return
     if changes := differing(workdir, config):
         listed = "; ".join(f"{key} is {a!r} there, {b!r} now" for key, (a, b) in [*changes.items()][:5])
         more = f" and {len(changes) - 5} more" if len(changes) > 5 else ""
         raise ValueError(
-            f"workdir={workdir} was made by another configuration: {listed}{more}.  "
-            "Name a new workdir, or give its values"
+            f"workdir={workdir} has a run with another configuration: {listed}{more}; give a new workdir, or "
+            "the values of that run"
         )
 
 
@@ -52,7 +52,7 @@ def clear(workdir: Path) -> None:
 
 
 def undo(workdir: Path) -> None:
-    """Removes a directory in which no run has begun, unless it holds something else."""
+    """Removes a directory in which no run has started, unless it contains other files."""
     if (workdir / "config.json").exists():
         return
     clear(workdir)
@@ -62,7 +62,9 @@ def undo(workdir: Path) -> None:
 
 
 def refuse_links(workdir: Path) -> None:
-    """Checks that there are files and folders only: a run writes nowhere else, and waits for no pipe.
+    """Checks that a directory contains only regular files and folders.
+
+    Through links a run would write elsewhere, and it would wait for pipes.
 
     Raises: ValueError that names the link or special file.
     """
@@ -71,7 +73,7 @@ def refuse_links(workdir: Path) -> None:
             path = Path(folder) / name
             mode = path.lstat().st_mode
             if stat.S_ISLNK(mode):
-                raise ValueError(f"{path} is a link, which a run does not follow; remove it")
+                raise ValueError(f"{path} is a link, which a run's directory must not contain; remove it")
             if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
                 raise ValueError(f"{path} is neither a file nor a folder; remove it")
 
@@ -80,20 +82,22 @@ def refuse_links(workdir: Path) -> None:
 def lock(workdir: Path) -> Iterator[None]:
     """Locks the directory for this process; the system unlocks it when the process ends.
 
-    Raises: ValueError if another process has it.
+    Raises: ValueError if another process has locked it.
     """
     try:
         atomic.make_folder(workdir)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise ValueError(f"workdir={workdir} cannot be made ({error.strerror}); name another") from error
+        raise ValueError(
+            f"workdir={workdir} cannot be created ({error.strerror}); give another directory"
+        ) from error
     refuse_links(workdir)
     with os.fdopen(os.open(workdir / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644), "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise ValueError(
-                f"workdir={workdir} is in use by another run; wait for it or name another"
+                f"workdir={workdir} is in use by another run; wait for it, or give another directory"
             ) from error
         yield
