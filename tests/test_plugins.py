@@ -150,7 +150,7 @@ def test_files_of_the_same_name_are_both_looked_at(tmp_path: Path, monkeypatch: 
 
 
 def test_what_is_no_task_is_refused() -> None:
-    with pytest.raises(ValueError, match="there is a task 'imdb' already"):
+    with pytest.raises(ValueError, match="a task 'imdb' exists already"):
         register_task("imdb", TASKS["reviews"])
     assert isinstance(TASKS["imdb"], Task)
 

@@ -1,4 +1,4 @@
-"""Data sets and your own files, from the name of a task to batches of token ids or of images."""
+"""Loads published and custom datasets: from the name of a task to batches of token ids or images."""
 
 from fourier_attn.data.batches import padded_lengths as padded_lengths
 from fourier_attn.data.checks import check as check

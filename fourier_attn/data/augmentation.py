@@ -1,4 +1,4 @@
-"""Augmentation of training images: flips, crops and mixtures of two."""
+"""Augments training images with flips, crops and mixtures of two images."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,13 @@ import numpy as np
 
 
 class Augmentation(NamedTuple):
-    """Says how training images are changed; see `fourier_attn.data.knobs.KNOBS`."""
+    """Selects the augmentations of training images.
+
+    Args:
+      flip: whether to mirror images left to right with probability 1/2.
+      crop: width of the zero padding in pixels, of which a random crop is taken; 0: no crop.
+      mix: "mixup", "cutmix", or "" for none.
+    """
 
     flip: bool = False
     crop: int = 0
@@ -23,18 +29,24 @@ def augment(
     how: Augmentation,
     real: int | None = None,
 ) -> dict[str, np.ndarray]:
-    """Augments training images, and mixes their labels where images are mixed.
+    """Augments training images, and returns them with the labels of mixed images.
 
         flip      x[i, j] -> x[i, J - 1 - j], for each image with probability 1/2
-        crop      zeros around, of `crop` pixels, then a piece of the old size from anywhere
+        crop      pads with `crop` zeros on each side, then crops the old size at a random place
         mixup     a x + (1 - a) x',  a uniform in (0, 1) for the batch, x' another image of the batch
-        cutmix    a rectangle of x' in x, uniform in place, of the share 1 - a before it is cut at the edge
+        cutmix    a random rectangle of x' in x, with the share 1 - a before it is cut at the edge
 
-    The label of x then has the share a (cutmix: of the pixels), that of x' the rest. Bytes stay bytes.
+    The label of x then has the share a (cutmix: its share of the pixels), and that of x' has the rest.
 
     Args:
-      real: how many images, the first ones, are mixed with each other; the others fill the batch up and are
-        mixed with themselves. None: all.
+      images: uint8 (b, rows, cols, channels).
+      labels: (b,).
+      random: generator of random numbers.
+      how: the augmentations.
+      real: number of real images, which come first and are mixed with each other; the images after them fill
+        up the batch and are not mixed. Default None: all are real.
+    Returns: `inputs` and `label`; for mixed images also `second_label` (b,) and `share` (b,) of the first
+      label.
     Source: Zhang et al., mixup, arXiv 1710.09412; Yun et al., CutMix, arXiv 1905.04899, both with Beta(1, 1).
     """
     b, rows, cols, _ = images.shape
@@ -66,7 +78,13 @@ def augment(
 
 
 def _box(size: tuple[int, int], share: float, random: np.random.Generator) -> list[slice]:
-    """Draws a rectangle of the image's proportions and 1 - share of its pixels, cut at the edge."""
+    """Returns the slices of a random rectangle, cut at the edge.
+
+    Args:
+      size: rows and columns of the image; the rectangle has the same proportions.
+      share: the rectangle has the share 1 - share of the pixels.
+      random: generator of random numbers.
+    """
     half = [n * np.sqrt(1 - share) / 2 for n in size]
     middle = [random.uniform(0, n) for n in size]
     return [

@@ -1,4 +1,4 @@
-"""Batches in length buckets: a batch is a pure function of (seed, step)."""
+"""Makes batches of token ids in length buckets; a batch is a pure function of (seed, step)."""
 
 import functools
 from collections.abc import Iterator, Sequence
@@ -11,13 +11,21 @@ import numpy as np
 from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.packed import PackedTokens
 
-Batch = dict[str, Any]  # of arrays
-IGNORED = -100  # the label of a place that is not asked
+Batch = dict[str, Any]  # arrays by name
+IGNORED = -100  # label of a place without a label
 
 
 @runtime_checkable
 class Split(Protocol):
-    """Describes the batches of a split, `batches[step]`, and what they are made from."""
+    """Declares the batches of a split, `batches[step]`.
+
+    Args:
+      rows: the inputs of all examples.
+      labels: their labels (n, ..).
+      batch: number of examples of a batch.
+      steps_per_epoch: number of batches of an epoch.
+      index: step of a batch.
+    """
 
     rows: Any
     labels: np.ndarray
@@ -30,28 +38,35 @@ class Split(Protocol):
 
 
 class Batches:
-    """Makes batches of token ids, `batches[step]`, for one epoch after another.
+    """Makes batches of token ids, `batches[step]`, epoch after epoch.
 
-    Every example is padded to the smallest bucket that holds it, whatever else is in its batch. So there is
-    one shape per bucket, and an example always has the same padded length. An epoch holds each example once:
-    within its bucket in an order drawn from (seed, epoch), and the batches of all buckets in a drawn order
-    too. The last batch of a bucket is filled with copies of its first row at weight 0.
+    Every example is padded to the smallest bucket that it fits into, so that there is one shape per bucket,
+    and the padded length of an example never changes. An epoch has each example once. The order of examples
+    within a bucket, and the order of all batches, are drawn from (seed, epoch). The last batch of a bucket is
+    filled with copies of its first row with weight 0.
 
-    A batch is a dict: inputs (b, t), the ids of the tokens; mask (b, t), True for real tokens; types (b, t),
-    1 from the first separator on, else 0; label (b), (b, p) or (b, c); weight (b) 1 or 0; index (b) the
-    example's number; and the rows of `more`.
+    A batch is a dict:
+
+        inputs (b, t)    token ids
+        mask (b, t)      True for real tokens
+        types (b, t)     1 after the first separator, else 0
+        label            (b,), (b, p) or (b, c)
+        weight (b,)      1, or 0 for copies that fill up the batch
+        index (b,)       index of the example
+        ...              the arrays in `more`
 
     Args:
       rows: token ids of each example.
-      labels: the class of each example, or a number; the classes of p places; or 0 or 1 of
-        each of c classes.
-      buckets: padded lengths, rising; the last one holds the longest row.
-      batch: examples b.
-      seed: of the order; None keeps the order of the rows (evaluation).
-      epochs: how many times the examples are seen.
-      pad, sep: ids of padding and of the separator; without one all types are 0.
-      more: name -> an array with a row for each example, such as the places (n, p) of the labels.
-    Raises: ValueError for no examples, a batch below 1 or buckets that do not rise.
+      labels: class or number of each example (n,), classes of p places (n, p), or 0 or 1 of each class
+        (n, c).
+      buckets: padded lengths in increasing order; the last one must fit the longest row.
+      batch: number of examples b of a batch.
+      seed: seed of the order; default None: the order of the rows, for evaluation.
+      epochs: number of epochs; default 1.
+      pad: id of padding; default 0.
+      sep: id of the separator; default None: all types are 0.
+      more: arrays by name with a row for each example, for example the places (n, p) of the labels.
+    Raises: ValueError for no examples, a batch below 1, and buckets that do not increase.
     """
 
     def __init__(
@@ -72,11 +87,12 @@ class Batches:
         if batch < 1:
             raise ValueError(f"data.batch={batch} must be at least 1")
         if list(buckets) != sorted(set(buckets)) or buckets[0] < 1:
-            raise ValueError(f"data.buckets={tuple(buckets)} must be positive and rise")
+            raise ValueError(f"data.buckets={tuple(buckets)} must be positive and increase")
         lengths = rows.lengths if isinstance(rows, PackedTokens) else np.array([len(row) for row in rows])
         if lengths.max() > buckets[-1]:
             raise ValueError(
-                f"a row of {lengths.max()} tokens exceeds the last of data.buckets={tuple(buckets)}"
+                f"a row of {lengths.max()} tokens exceeds the last of data.buckets={tuple(buckets)}; add a "
+                "longer one"
             )
         labels = np.asarray(labels)
         self.labels = labels.astype(np.float32 if labels.dtype.kind == "f" else np.int32)
@@ -113,7 +129,7 @@ class Batches:
         }
 
     def _epoch(self, epoch: int) -> list[tuple[int, np.ndarray]]:
-        """Returns padded length and example numbers of every batch of an epoch, in order."""
+        """Returns the padded length and the indices of examples for every batch of an epoch."""
         random = None if self.seed is None else np.random.default_rng((self.seed, epoch))
         batches = []
         for t, members in self.members:
@@ -123,18 +139,24 @@ class Batches:
 
 
 def padded_lengths(config: DataConfig) -> tuple[int, ...]:
-    """Returns the lengths that texts are padded to: `buckets` below `length`, then `length`."""
+    """Returns the lengths to which texts are padded: the `buckets` below `length`, then `length`."""
     return (*(t for t in config.buckets if t < config.length), config.length)
 
 
 def types(tokens: np.ndarray, mask: np.ndarray, sep: int | None) -> np.ndarray:
-    """Returns the segment of each token: 1 after the first separator, 0 before, at it and on padding."""
+    """Returns the segment (b, t) of each token: 1 after the first separator, else 0.
+
+    Args:
+      tokens: token ids (b, t).
+      mask: True for real tokens (b, t); padding has the segment 0.
+      sep: id of the separator; None: all segments are 0.
+    """
     ends = (tokens == sep) if sep is not None else np.zeros(tokens.shape, bool)
     after = np.cumsum(ends, axis=-1) - ends
     return (mask & (after > 0)).astype(np.int32)
 
 
 def prefetch(batches: Split, start: int = 0) -> Iterator[Batch]:
-    """Yields batches from step `start` on, in their order, prepared in a background thread."""
+    """Yields batches in order, beginning with step `start`, and prepares them in a background thread."""
     dataset = grain.MapDataset.source(batches)[start:]
     return iter(dataset.to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=8)))

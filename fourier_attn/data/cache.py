@@ -1,8 +1,8 @@
 """Caches encoded data and fitted tokenizers for the next start, in `.fourier_attn` of the data directory.
 
-The data directory of the user's own tables is the folder of `data.train`, unless `data.dir` names another.
-Names of files are fingerprints of all that they are made from. Files hold arrays and text only, and end with
-their own hash. A damaged file is made again; a data directory that cannot be written to disables the cache.
+The data directory of custom tables is the folder of `data.train`, unless `data.dir` names another one. The
+names of cached files are hashes of everything that they are made from. The files contain only arrays and
+text, and end with their own hash. A damaged file is made again. A read-only data directory disables caching.
 """
 
 import hashlib
@@ -28,17 +28,22 @@ from fourier_attn.data.text import tokenizer_file
 from fourier_attn.data.tfds import prepared
 
 FOLDER = ".fourier_attn"
-MOST = 8  # files of each kind; the oldest are removed
-LARGEST = 2**31  # bytes of one
-SUM = 32  # bytes of the hash at its end
-# Knobs of the data that examples depend on, in their order, and those of a tokenizer that is fitted.
+MOST = 8  # largest number of files of each kind; the oldest are removed
+LARGEST = 2**31  # largest size of a file in bytes
+SUM = 32  # bytes of the hash at the end of a file
+# Options that determine the examples, their columns, and a fitted tokenizer.
 DRAWN = ("holdout", "split_seed", "train_examples", "eval_examples", "test_examples")
 COLUMNS = ("text", "text_pair", "label")
 FITTED = ("tokenizer", "vocab", "fit_examples")
 
 
 class CachedSplit(NamedTuple):
-    """Holds a split: token ids of each example, and the columns of `Examples`."""
+    """Holds an encoded split.
+
+    Args:
+      rows: token ids of each example.
+      labels, in_train, idx: see `fourier_attn.data.examples.Examples`.
+    """
 
     rows: PackedTokens
     labels: np.ndarray
@@ -47,7 +52,12 @@ class CachedSplit(NamedTuple):
 
 
 class CachedSplits(NamedTuple):
-    """Holds the splits, and facts about them that JSON can hold."""
+    """Holds the encoded splits of a task.
+
+    Args:
+      parts: splits by name.
+      facts: further values that JSON can represent, for example notes.
+    """
 
     parts: dict[str, CachedSplit]
     facts: dict[str, Any]
@@ -58,9 +68,9 @@ class DataCache:
 
     Args:
       folder: the data directory.
-      examples: what the examples and their order depend on.
-      config: the configuration's `data` part.
-      mode: who may read and write the files.
+      examples: values that determine the examples and their order.
+      config: the `data` part of the configuration.
+      mode: permissions of the files; default rw-r--r--.
     """
 
     def __init__(self, folder: Path, examples: Sequence[Any], config: DataConfig, mode: int = 0o644):
@@ -71,7 +81,7 @@ class DataCache:
         self.length = config.length
 
     def restore_tokenizer(self, directory: Path) -> None:
-        """Writes the tokenizer that was fitted to these examples into a run's directory that has none."""
+        """Copies the cached tokenizer into a run's directory, unless it has a tokenizer already."""
         if not tokenizer_file(directory).exists():
             file = self._open(f"tokenizer-{self.fitted}")
             if file is not None:
@@ -84,7 +94,7 @@ class DataCache:
         self._write(f"tokenizer-{self.fitted}", lambda file: file.write(contents))
 
     def find(self, directory: Path) -> CachedSplits | None:
-        """Returns what the tokenizer in a run's directory has encoded; None if it is not cached."""
+        """Returns the splits encoded with the tokenizer in a run's directory; None if they are not cached."""
         if not tokenizer_file(directory).exists():
             return None
         file = self._open(self._rows(directory))
@@ -95,11 +105,16 @@ class DataCache:
                 names, facts = json.loads(file.readline())
                 arrays = {name: read_array(file, allow_pickle=False) for name in names}
                 return CachedSplits(_parts(arrays), facts)
-            except (ValueError, KeyError, TypeError):  # of another form
+            except (ValueError, KeyError, TypeError):  # another format
                 return None
 
     def store(self, directory: Path, splits: CachedSplits) -> None:
-        """Caches what the tokenizer in a run's directory has encoded, unless it is too large."""
+        """Caches encoded splits, unless they are too large.
+
+        Args:
+          directory: directory of the run, which has the tokenizer.
+          splits: the encoded splits.
+        """
         arrays = _arrays(splits.parts)
 
         def fill(file: Any) -> None:
@@ -120,7 +135,7 @@ class DataCache:
     def _write(self, name: str, fill: Callable[[Any], Any]) -> None:
         if not self.usable:
             return
-        mine = self.folder / f"{name}-{os.getpid()}"  # several processes may write at once
+        mine = self.folder / f"{name}-{os.getpid()}"  # several processes may write at the same time
         try:
             self.folder.mkdir(mode=0o755, exist_ok=True)
             with atomic.writing(mine, self.mode) as file:
@@ -132,7 +147,7 @@ class DataCache:
             kind = name.partition("-")[0]
             for old in sorted(self.folder.glob(f"{kind}-*"), key=_age)[:-MOST]:
                 old.unlink(missing_ok=True)
-        except OSError:  # read only, or full: nothing is cached then
+        except OSError:  # read-only or full disk: nothing is cached
             pass
 
 
@@ -149,13 +164,13 @@ def of_tfds(config: DataConfig) -> DataCache:
 
 
 def of_tables(config: DataConfig, files: Mapping[str, str]) -> DataCache:
-    """Returns the cache of the user's own tables; only the user may read it, since texts may be private."""
+    """Returns the cache of custom tables; only the user can read it, because texts may be private."""
     knobs = [config[name] for name in (*DRAWN, *COLUMNS, "multi_label")]
     return DataCache(root(config), [files, knobs], config, mode=0o600)
 
 
 def root(config: DataConfig) -> Path:
-    """Returns the data directory of a configuration's `data` part."""
+    """Returns the data directory for the `data` part of a configuration."""
     if config.dir:
         return paths.given(config.dir)
     if config.task == "files":
@@ -164,7 +179,7 @@ def root(config: DataConfig) -> Path:
 
 
 def _usable(folder: Path) -> bool:
-    """Returns whether a cache folder is missing, or can be trusted as much as the data directory.
+    """Returns whether a cache folder is missing, or as trustworthy as the data directory.
 
     A link is not followed. The owner must be this user, root, or the owner of the data directory.
     """
@@ -198,7 +213,7 @@ def _code() -> str:
 
 
 def _whole(path: Path) -> BinaryIO | None:
-    """Opens a cached file, if it exists and is not damaged."""
+    """Returns an open cached file; None if it does not exist or is damaged."""
     try:
         file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
     except OSError:
@@ -219,7 +234,12 @@ def _whole(path: Path) -> BinaryIO | None:
 
 
 class _Summed(io.RawIOBase):
-    """Writes to `file`, and keeps a hash of what was written."""
+    """Writes to a file, and computes a hash of its contents.
+
+    Args:
+      file: the file.
+      piece: bytes to write.
+    """
 
     def __init__(self, file: BinaryIO):
         self.file, self.digest = file, hashlib.sha256()

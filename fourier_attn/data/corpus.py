@@ -1,4 +1,4 @@
-"""The texts of pre-training: from TFDS data sets or text files, split by documents, without repeats."""
+"""Reads the texts of pretraining from TFDS data sets or text files, split by documents."""
 
 import hashlib
 import re
@@ -15,23 +15,24 @@ from fourier_attn.data.tables.files import DAMAGED, ending, letters, unpacked
 from fourier_attn.data.tfds import prepared
 from fourier_attn.data.tfds_splits import read_split
 
-BUILDERS = {"wikitext2": wikitext.builder}  # what TFDS does not know by name
-INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff"  # characters without width, which are not white space
+BUILDERS = {"wikitext2": wikitext.builder}  # data sets that TFDS does not know by name
+INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff"  # characters without width, which Python does not strip
 SPLITS = ("train", "validation", "test")
 
 
 def read_corpora(config: DataConfig) -> dict[str, list[str]]:
-    """Returns the documents of train, validation and test.
+    """Returns the documents of the training, validation and test sets.
 
-    An entry "name" in `config.corpora` is a TFDS data set with a feature `text`, and keeps its own splits.
-    If it has no validation or test split, and for "name:split" and text files, a share `config.holdout` of
-    the documents is held out for each of the two. A hash of the letters and digits and of
-    `config.split_seed` decides, so a document keeps its split when other texts are added or removed.
-    Documents with the same letters and digits as an earlier one, or as one in `config.exclude`, are dropped.
-    Held-out documents come first, so that none is in train. The order of train is drawn from
+    An entry "name" in `config.corpora` is a TFDS data set with a feature `text` and keeps its own splits. If
+    it lacks a validation or test split, and for "name:split" and text files, the share `config.holdout` of
+    the documents is held out for each of the two. A hash of a document's letters and digits and of
+    `config.split_seed` chooses its split, so that the split does not change when other texts are added.
+
+    Documents with the same letters and digits as another one, or as one in `config.exclude`, are dropped. A
+    document that is held out is never in the training set. The order of the training set is drawn from
     `config.split_seed`.
 
-    Raises: ValueError for data that are missing or cannot be read, or nothing to read at all.
+    Raises: ValueError for texts that are missing or cannot be read, and for too few documents.
     """
     check_corpora(config)
     parts: dict[str, list[str]] = {split: [] for split in SPLITS}
@@ -50,17 +51,17 @@ def read_corpora(config: DataConfig) -> dict[str, list[str]]:
                 result[split].append(text)
     if empty := [split for split in SPLITS if not result[split]]:
         raise ValueError(
-            f"data.corpora: too few documents, {sum(map(len, result.values()))}: with data.holdout="
-            f"{config.holdout} of them held out twice there are none for {', '.join(empty)}; give more"
+            f"data.corpora has too few documents, {sum(map(len, result.values()))}: with data.holdout="
+            f"{config.holdout} for validation and for test, none is left for {', '.join(empty)}; give more"
         )
     order = np.random.default_rng(config.split_seed).permutation(len(result["train"]))
     return result | {"train": [result["train"][i] for i in order]}
 
 
 def check_corpora(config: DataConfig) -> None:
-    """Checks that texts to learn from are named. Raises: ValueError."""
+    """Checks that `data.corpora` is not empty. Raises: ValueError."""
     if not config.corpora:
-        raise ValueError("data.corpora=() names no texts; give TFDS data sets (name or name:split) or files")
+        raise ValueError("data.corpora=() is empty; give TFDS data sets (name or name:split) or text files")
 
 
 def _split(config: DataConfig, entry: str) -> dict[str, list[str]]:
@@ -74,16 +75,28 @@ def _split(config: DataConfig, entry: str) -> dict[str, list[str]]:
 
 
 def split_of(text: str, seed: int, holdout: float) -> str:
-    """Returns the split of a document: u < holdout, u < 2 holdout or above, u a hash of its letters."""
+    """Returns the split of a document: "validation", "test" or "train".
+
+    A hash u in [0, 1) of its letters and the seed decides: u < holdout, u < 2 holdout, or above.
+
+    Args:
+      text: the document.
+      seed: value of `data.split_seed`.
+      holdout: share of validation, and of test.
+    """
     digest = hashlib.blake2b(f"{seed} {letters(text)}".encode(), digest_size=8).digest()
     u = int.from_bytes(digest, "big") / 2**64
     return "validation" if u < holdout else "test" if u < 2 * holdout else "train"
 
 
 def _texts(config: DataConfig, entry: str, knob: str) -> dict[str, list[str]]:
-    """Returns texts by split: all three where the data set has them, else "all".
+    """Returns texts by split: "train", "validation" and "test" if the data set has them, else "all".
 
-    Raises: ValueError that names the knob, since a configuration may have set it.
+    Args:
+      config: the `data` part of the configuration.
+      entry: a TFDS name or a file.
+      knob: "corpora" or "exclude", for the message.
+    Raises: ValueError for texts that are missing or cannot be read.
     """
     try:
         return _read_texts(config, entry)
@@ -105,21 +118,21 @@ def _read_texts(config: DataConfig, entry: str) -> dict[str, list[str]]:
 
 
 def names_files(entry: str) -> bool:
-    """Returns whether an entry names text files, by a pattern or by itself, and not a TFDS data set."""
+    """Returns whether an entry is a text file or a pattern of files, not a TFDS data set."""
     return ending(entry) in (".txt", ".xz", ".gz") or "*" in entry or paths.given(entry).is_file()
 
 
 def dataset_of(entry: str, directory: str | None) -> tuple[Any, str]:
-    """Returns the TFDS builder of "name" or "name:split", and this split, or "". Raises: ValueError."""
+    """Returns the TFDS builder and the split ("" for all) of an entry "name" or "name:split"."""
     dataset, _, split = entry.partition(":")
     return prepared(dataset, directory, BUILDERS.get(dataset)), split
 
 
 def _documents(path: Path) -> Iterator[str]:
-    """Yields the documents of a text file (also .xz, .gz) in UTF-8: paragraphs between empty lines.
+    """Yields the documents of a text file in UTF-8 (also .xz, .gz): paragraphs between empty lines.
 
-    A line of white space of any kind is empty, as in WikiText. A byte order mark at the start of a line is
-    dropped: concatenated files have several.
+    A line of white space is empty, as in WikiText. Byte order marks at the start of lines are dropped,
+    because concatenated files have several.
     """
     try:
         with unpacked(path, path) as file:

@@ -1,7 +1,7 @@
-"""Reads the descriptions of prepared data sets before TFDS does, which imports whatever class they name.
+"""Checks the descriptions of prepared data sets, because TFDS imports any class that they name.
 
-A data directory comes from strangers. TFDS builds the features of a data set from the names of Python classes
-in `features.json` and `dataset_info.json`, and imports the modules of those that it does not know.
+A data directory may come from somebody else. TFDS builds the features of a data set from names of Python
+classes in `features.json` and `dataset_info.json`, and imports the modules of unknown ones.
 """
 
 import inspect
@@ -19,20 +19,19 @@ from fourier_attn import paths
 from fourier_attn.data.tables import files
 
 DESCRIPTIONS = ("features.json", "dataset_info.json")
-CLASS_KEYS = ("pythonClassName", "python_class_name", "type")  # "type" is that of files before TFDS 4.4
+CLASS_KEYS = ("pythonClassName", "python_class_name", "type")  # "type" in files of TFDS before 4.4
 NAME = re.compile(r"\w+(/[\w.+-]+)?(:[\d*]+(\.[\d*]+)*)?")
 
 
 def check_descriptions(dataset: str, data_dir: str | None) -> None:
-    """Checks that nothing in the description of a prepared data set makes TFDS import code, or wait.
+    """Checks that the description of a prepared data set does not make TFDS import code or wait.
 
-    Raises: ValueError for a name that is not that of a data set in a directory (`huggingface:` names ask the
-      network), and for a description that is not a regular file of JSON, or
-      that names a class which is not one of TFDS's features.
+    Raises: ValueError for a name that is not that of a folder (`huggingface:` names would need the network),
+      a description that is not a regular JSON file, and a class that is not a feature of TFDS.
     """
     if not NAME.fullmatch(dataset):
         raise ValueError(
-            f"the data set {dataset!r} is not a name of TFDS (NAME, NAME/CONFIG or NAME:VERSION); "
+            f"the data set {dataset!r} is not a TFDS name (NAME, NAME/CONFIG or NAME:VERSION); "
             "prepare it with TFDS and give the name of its folder"
         )
     folder = naming.camelcase_to_snakecase(re.split("[/:]", dataset)[0])
@@ -48,22 +47,23 @@ def _check_description(path: Path) -> None:
     contents = files.read_text(path, path.parent)
     try:
         value = json.loads(contents)
-        if path.name == "dataset_info.json":  # which has other things of a "type" besides
+        if path.name == "dataset_info.json":  # other parts of this file have a key "type" as well
             value = value.get("features", {})
         unknown = next((name for name in _classes(value) if name not in FEATURES), None)
     except (ValueError, AttributeError, RecursionError) as error:
         raise ValueError(
-            f"{path} is not a description of a data set ({error}); move that folder away and prepare it again"
+            f"{path} is not the description of a data set ({error}); move its folder and prepare the data "
+            "set again"
         ) from error
     if unknown is not None:
         raise ValueError(
             f"{path} names the class {unknown!r:.100}, which is not a TFDS feature; prepare the data set "
-            "again with TFDS's own features (loading data never executes code)"
+            "again with features of TFDS (loading data never executes code)"
         )
 
 
 def _classes(value: Any) -> Iterator[str]:
-    """Yields the names of classes in a description, also those in JSON that is a text in it."""
+    """Yields the names of classes in a description, also in texts that contain JSON."""
     if isinstance(value, list):
         for item in value:
             yield from _classes(item)
@@ -79,7 +79,7 @@ def _classes(value: Any) -> Iterator[str]:
 
 
 def _features() -> frozenset[str]:
-    """Returns the names of TFDS's own features, under which it finds them without an import."""
+    """Returns the names under which TFDS knows its own features."""
     names = set()
     for feature in vars(tfds.features).values():
         if inspect.isclass(feature) and issubclass(feature, tfds.features.FeatureConnector):

@@ -1,4 +1,4 @@
-"""Reads an image file of anybody's, within limits, as a network takes it."""
+"""Reads an untrusted image file, within limits, at the size of a network's input."""
 
 import contextlib
 import warnings
@@ -12,17 +12,20 @@ from PIL import Image, ImageOps
 from fourier_attn.data.tables import files
 
 FORMATS = ("PNG", "JPEG", "BMP", "PPM", "WEBP")
-PIXELS = 2**26  # of an image file; a photograph has up to 2**25
-COLOURS = {1: "L", 3: "RGB"}  # Pillow's names, by channels
-PLAIN = {"P": "RGB", "1": "L"}  # what a palette, and black and white, are the same as
+PIXELS = 2**26  # largest number of pixels of a file; a photograph has up to 2**25
+COLOURS = {1: "L", 3: "RGB"}  # Pillow's mode for each number of channels
+PLAIN = {"P": "RGB", "1": "L"}  # modes to which palettes and black-and-white images are converted
 
 
 def read_image(path: Path, image: tuple[int, ...]) -> np.ndarray:
-    """Reads the image in a file, upright as its EXIF data say, scaled to (rows, cols, channels), bytes.
+    """Reads an image file, and returns it rotated by its EXIF data and scaled to the shape `image`, uint8.
 
-    A grey image becomes three equal channels if the network takes colours.
+    A grey image gets three equal channels if the network takes colours.
 
-    Raises: ValueError for a file that is not an image, is cut off or too large, and for other channels.
+    Args:
+      path: the file.
+      image: rows, columns and channels of the result.
+    Raises: ValueError for a file that is not an image, is truncated or too large, and for other channels.
     """
     try:
         with files.open_regular(path, path) as file:
@@ -32,14 +35,14 @@ def read_image(path: Path, image: tuple[int, ...]) -> np.ndarray:
 
 
 def _read(file: BinaryIO) -> Image.Image:
-    """Returns the whole image, upright. Raises: ValueError."""
+    """Returns the decoded image, rotated by its EXIF data. Raises: ValueError."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # for which there is our own limit
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # PIXELS is the limit here
         with _pillow_errors():
             opened = Image.open(file, formats=FORMATS)
         if opened.width * opened.height > PIXELS:
             raise ValueError(
-                f"it has {opened.width} x {opened.height} pixels, more than {PIXELS:,}: scale it down first"
+                f"it has {opened.width} x {opened.height} pixels, more than {PIXELS:,}; scale it down first"
             )
         with _pillow_errors():
             opened.load()
@@ -48,12 +51,12 @@ def _read(file: BinaryIO) -> Image.Image:
 
 @contextlib.contextmanager
 def _pillow_errors() -> Iterator[None]:
-    """Turns errors of Pillow into one. Raises: ValueError."""
+    """Turns any error of Pillow into a ValueError."""
     try:
         yield
     except Image.DecompressionBombError as error:
-        raise ValueError(f"{error}: scale it down first") from error
-    except Exception as error:  # Pillow raises a dozen kinds for a damaged file
+        raise ValueError(f"{error}; scale it down first") from error
+    except Exception as error:  # Pillow raises many types of errors for a damaged file
         raise ValueError(
             f"{str(error)[:200] or type(error).__name__}; "
             f"give a {', '.join(FORMATS[:-1])} or {FORMATS[-1]} file"
@@ -63,13 +66,13 @@ def _pillow_errors() -> Iterator[None]:
 def _scaled(opened: Image.Image, image: tuple[int, ...]) -> np.ndarray:
     rows, cols, channels = image
     if channels not in COLOURS:
-        raise ValueError(f"the network takes images with {channels} channels, which no file has")
+        raise ValueError(f"the network takes images with {channels} channels, not files; give arrays")
     if "transparency" in opened.info:
-        raise ValueError("it is transparent: convert it first")
+        raise ValueError("it is transparent; convert it first")
     plain = opened.convert(PLAIN[opened.mode]) if opened.mode in PLAIN else opened
     if plain.mode not in COLOURS.values() or (plain.mode == "RGB" and channels == 1):
         raise ValueError(
-            f"its pixels are {plain.mode}, and the network takes {COLOURS[channels]}: convert it first"
+            f"its mode is {plain.mode}, but the network takes {COLOURS[channels]}; convert it first"
         )
     plain = plain.convert(COLOURS[channels])
     scaled = plain if plain.size == (cols, rows) else plain.resize((cols, rows), Image.Resampling.BICUBIC)

@@ -1,32 +1,37 @@
-"""Batches of images, augmented as they are drawn: a batch is a pure function of (seed, step)."""
+"""Makes batches of images with augmentation; a batch is a pure function of (seed, step)."""
 
 import numpy as np
 
 from fourier_attn.data.augmentation import NONE, Augmentation, augment
 from fourier_attn.data.batches import Batch
 
-ORDER, AUGMENTATION = 1, 2  # streams of random numbers; a split is drawn from the seed alone, which is 0
+ORDER, AUGMENTATION = 1, 2  # streams of random numbers
 
 
 class ImageBatches:
-    """Makes batches of images, `batches[step]`, for one epoch after another.
+    """Makes batches of images, `batches[step]`, epoch after epoch.
 
-    An epoch holds each image once, in an order drawn from (seed, epoch). The last batch is filled up with
-    copies of its first image at weight 0.
+    An epoch has each image once, in an order drawn from (seed, epoch). The last batch is filled with copies
+    of its first image with weight 0.
 
-    A batch is a dict: inputs (b, rows, cols, channels), bytes; label (b); weight (b) 1 or 0; index (b) the
-    image's number; where images are mixed also second_label (b) and share (b), that of the first label; where
-    there are questions also question (b, q).
+    A batch is a dict:
+
+        inputs (b, rows, cols, channels)    uint8
+        label                               (b,) or (b, t)
+        weight (b,)                         1, or 0 for copies that fill up the batch
+        index (b,)                          index of the image
+        second_label (b,), share (b,)       of mixed images; the share is that of the first label
+        question (b, q)                     for tasks with questions
 
     Args:
-      images: (n, rows, cols, channels), bytes.
-      labels: the class of each, (n), or of each of its patches, (n, t).
-      batch: images b.
-      seed: of the order and the augmentation; None keeps the order and augments nothing (evaluation).
-      epochs: how many times the images are seen.
-      augmentation: in training.
-      questions: ids of the words of each one's question, (n, q), -1 after the last one; None: there are none.
-    Raises: ValueError for no images or a batch below 1.
+      images: uint8 (n, rows, cols, channels).
+      labels: indices of classes of images (n,), or of their patches (n, t).
+      batch: number of images b of a batch.
+      seed: seed of order and augmentation; default None: no augmentation and the given order, for evaluation.
+      epochs: number of epochs; default 1.
+      augmentation: used in training; default none.
+      questions: token ids of the questions (n, q), filled with -1; default None: no questions.
+    Raises: ValueError for no images and for a batch below 1.
     """
 
     def __init__(
@@ -80,7 +85,7 @@ class ImageBatches:
 def grey(images: np.ndarray) -> np.ndarray:
     """Returns each pixel's grey value (n, rows cols), 0 to 255: 0.299 red + 0.587 green + 0.114 blue.
 
-    Source: ITU-R BT.601, as Long Range Arena (Tay et al., arXiv 2011.04006) has it.
+    Source: ITU-R BT.601, as in Long Range Arena (Tay et al., arXiv 2011.04006).
     """
     flat = images.reshape(len(images), -1, images.shape[-1])
     shares = np.array([0.299, 0.587, 0.114] if images.shape[-1] == 3 else [1.0], np.float32)
@@ -88,7 +93,7 @@ def grey(images: np.ndarray) -> np.ndarray:
 
 
 def statistics(images: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Returns mean and standard deviation of each channel, as shares of 255, exact for bytes."""
+    """Returns the exact mean and standard deviation of each channel, from 0 to 1."""
     counts = [np.bincount(images[..., i].ravel(), minlength=256) for i in range(images.shape[-1])]
     values, means, deviations = np.arange(256) / 255, [], []
     for count in counts:

@@ -1,4 +1,4 @@
-"""One process at a time prepares a data set in a data directory; the others wait for it."""
+"""Locks a data directory, so that only one process at a time prepares a data set."""
 
 import contextlib
 import errno
@@ -9,18 +9,21 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-# Of file systems that have no locks; the last is NFS's for a file that cannot be written to.
+# Errors of file systems without locks; the last one is NFS's for a read-only file.
 NONE = (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS, errno.EBADF)
 
 
 @contextlib.contextmanager
 def alone(folder: Path, name: str) -> Iterator[None]:
-    """Waits until no other process is in here for the same folder and name, and keeps others waiting.
+    """Holds the lock of a folder and a name, after waiting for other processes.
 
-    The system lets go of the lock when a process ends, however it does, so none remains. Nor is its
-    file, or a folder that was made for it and stayed empty.
+    The system releases the lock when a process ends. The file of the lock, and folders that were created for
+    it and stayed empty, are removed.
 
-    Raises: OSError where the folder cannot be written to.
+    Args:
+      folder: the data directory.
+      name: name of the data set.
+    Raises: OSError if the folder cannot be written to.
     """
     made = [each for each in (folder, *folder.parents) if not each.exists()]
     path = folder / f".{re.sub(r'[^A-Za-z0-9_.-]', '-', name)}.lock"
@@ -28,22 +31,22 @@ def alone(folder: Path, name: str) -> Iterator[None]:
     try:
         yield
     finally:
-        with contextlib.suppress(PermissionError):  # another user's, in a folder like /tmp: it does no harm
-            path.unlink(missing_ok=True)  # before it is let go, so that whoever waits makes it anew
+        with contextlib.suppress(PermissionError):  # a file of another user, in a folder like /tmp, may stay
+            path.unlink(missing_ok=True)  # before the release, so that a waiting process creates a new file
         os.close(number)
         for each in made:
-            with contextlib.suppress(OSError):  # which says that something was written there
+            with contextlib.suppress(OSError):  # the folder is not empty
                 each.rmdir()
 
 
 def _held(path: Path, what: str) -> int:
-    """Returns the file of a lock that is held, and is not one that another process has removed."""
+    """Returns the file descriptor of the locked file, which other processes have not removed."""
     waits = False
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             number = _opened(path)
-        except FileNotFoundError:  # another process has removed the folder, which it had made
+        except FileNotFoundError:  # another process has removed the folder that it created
             continue
         try:
             fcntl.flock(number, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
@@ -66,7 +69,7 @@ def _opened(path: Path) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     except PermissionError as error:
-        try:  # another user's process was killed and has left it; to lock it, reading is enough
+        try:  # another user's killed process left the file; opening it for reading is enough for a lock
             return os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
         except FileNotFoundError:
             raise error from None

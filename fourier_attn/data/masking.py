@@ -1,4 +1,4 @@
-"""Batches with masked tokens: windows of a masked language model, and pre-training with two segments."""
+"""Makes batches with masked tokens, for masked language models and for pretraining with two segments."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -10,20 +10,20 @@ from fourier_attn.data.skills import IGNORED
 from fourier_attn.data.text import special
 from fourier_attn.data.windows import Windows, check_length, pack
 
-# shares of the chosen tokens that become [MASK], or a random token; the rest stays
+# shares of the chosen tokens that become [MASK] or a random token; the others do not change
 MASKED, RANDOM = 0.8, 0.1
 
 
 class Masks(NamedTuple):
-    """Draws the tokens of rows that a network has to find.
+    """Chooses the tokens that a network predicts, and masks them.
 
-    A share `rate` of the tokens is chosen, special ones excepted; of these 80 % become [MASK], 10 % a random
-    token, 10 % stay.
+    Special tokens are never chosen. Of the chosen tokens, 80 % become [MASK], 10 % become a random token, and
+    10 % do not change.
 
     Args:
       mask: id of [MASK]; None: chosen tokens become random ones instead.
       text: ids of all tokens that are not special.
-      number: tokens p that are chosen in a row.
+      number: number of tokens p that are chosen in a row.
     Source: Devlin et al., BERT, arXiv 1810.04805.
     """
 
@@ -33,9 +33,14 @@ class Masks(NamedTuple):
 
     @classmethod
     def of(cls, tokenizer: Any, rate: float, length: int, needed: bool = True) -> "Masks":
-        """Returns the masks of rows with `length` tokens of text: round(rate length) of them, at least 1.
+        """Returns masks for rows of tokens.
 
-        Raises: ValueError for another rate than 0 to 1, and for a tokenizer without a [MASK] that is needed.
+        Args:
+          tokenizer: the tokenizer.
+          rate: share of the tokens that are chosen, between 0 and 1.
+          length: number of tokens of text in a row; round(rate length) of them are chosen, at least 1.
+          needed: whether the tokenizer must have [MASK]; default True.
+        Raises: ValueError for a rate out of range, and for a tokenizer that lacks [MASK].
         """
         if not 0 < rate < 1:
             raise ValueError(f"data.mask_rate={rate} must lie between 0 and 1")
@@ -46,18 +51,27 @@ class Masks(NamedTuple):
 
     @classmethod
     def of_values(cls, count: int, rate: float, length: int) -> "Masks":
-        """Returns the masks of rows with `length` values from 0 to count - 1, none of which is special."""
+        """Returns masks for rows of values without special tokens.
+
+        Args:
+          count: number of different values, from 0 to count - 1.
+          rate: share of the values that are chosen, between 0 and 1.
+          length: number of values in a row.
+        """
         return cls(None, np.arange(count), max(1, round(rate * length)))
 
     def choose(
         self, tokens: np.ndarray, rng: np.random.Generator, rate: float | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Masks `tokens` (b, t) in place.
+        """Masks tokens in place.
 
         Args:
-          rate: the share of the tokens of each row that is chosen, if rows differ in length.
-        Returns: the places (b, p), rising; the tokens that were there (b, p); and whether each was chosen
-          (b, p): a row may have fewer tokens of text.
+          tokens: token ids (b, t), which are changed.
+          rng: generator of random numbers.
+          rate: share of the tokens of each row that is chosen, for rows of different lengths; default None:
+            `number` tokens.
+        Returns: the places (b, p) in increasing order; their original tokens (b, p); and whether each was
+          chosen (b, p), since short rows have fewer tokens.
         """
         lot = rng.random(tokens.shape)
         lot[np.isin(tokens, self.text, invert=True)] = np.inf
@@ -75,7 +89,11 @@ class Masks(NamedTuple):
 
 
 class Framing(NamedTuple):
-    """Holds the ids of the special tokens that masked windows have."""
+    """Holds the ids of the special tokens in masked windows.
+
+    Args:
+      cls, sep, mask, end: ids of [CLS], [SEP], [MASK] and </s>.
+    """
 
     cls: int
     sep: int
@@ -84,7 +102,7 @@ class Framing(NamedTuple):
 
 
 def framing(tokenizer: Any) -> Framing:
-    """Returns the special ids of a tokenizer. Raises: ValueError for one without them."""
+    """Returns the special ids of a tokenizer. Raises: ValueError if it lacks any of them."""
     ids = special(tokenizer)
     if ids.cls is None or ids.sep is None or ids.mask is None or ids.end is None:
         raise ValueError(
@@ -96,19 +114,25 @@ def framing(tokenizer: Any) -> Framing:
 class MaskedTokenBatches(Windows):
     """Makes batches of a masked language model, `batches[step]`, each a function of (seed, step).
 
-    The documents of a split, one after another with </s> after each, are cut into windows of t - 2 tokens;
-    the remainder is dropped, so that nothing is padding. A row is [CLS] window [SEP]. The masks of window w
-    in epoch e are drawn from (seed, e, w); in evaluation from (mask_seed, 0, w), so that they are the same
-    for every network, batch size and epoch.
+    The documents of a split, with </s> after each, are concatenated and cut into windows of t - 2 tokens. The
+    remainder is dropped, so that rows have no padding. A row is [CLS] window [SEP].
 
-    A batch is a dict: inputs (b, t); answer_positions (b, p) of the chosen tokens; label (b, p), the tokens
-    that were there, `IGNORED` where a window has fewer tokens of text; weight (b), 1 or 0; index (b).
+    The masks of window w in epoch e are drawn from (seed, e, w). In evaluation they are drawn from
+    (mask_seed, 0, w), so that they are the same for every network, batch size and epoch.
+
+    A batch is a dict:
+
+        inputs (b, t)              token ids with masks
+        answer_positions (b, p)    places of the chosen tokens
+        label (b, p)               their original tokens; `IGNORED` if a window has fewer
+        weight (b,)                1, or 0 for copies that fill up the batch
+        index (b,)                 index of the window
 
     Args:
       documents, tokenizer, length, batch, rate, most: see `MaskedBatches`.
-      mask_seed: of the masks in evaluation.
-      seed, epochs: see `Windows`.
-    Raises: ValueError for a tokenizer without these tokens, or less text than one window.
+      mask_seed: seed of the masks in evaluation.
+      order: `seed` and `epochs` of `Windows`.
+    Raises: ValueError for a tokenizer without these special tokens, and for less text than one window.
     """
 
     def __init__(
@@ -148,35 +172,33 @@ class MaskedTokenBatches(Windows):
 
 
 class MaskedBatches(Windows):
-    """Makes batches for pre-training, `batches[step]`, each a function of (seed, step).
+    """Makes batches for pretraining, `batches[step]`, each a function of (seed, step).
 
-    The documents of a split, one after another with an end token between them, are cut into windows of
-    length - 3 tokens, so that nothing is padding. A window is cut in two, A and B, anywhere in its middle
-    half, and half of the windows are swapped (label 1):
+    The documents of a split, with an end token after each, are concatenated and cut into windows of length
+    - 3 tokens, so that rows have no padding. A window is cut into two segments, A and B, at a random place in its
+    middle half, and half of the windows are swapped (label 1):
 
         [CLS] A [SEP] B [SEP]        or        [CLS] B [SEP] A [SEP]
 
-    Windows begin and end anywhere, and so must cuts: if cuts were at ends of sentences, the token before the
-    first [SEP] would reveal the order.
+    The cut is not at the end of a sentence. Windows begin and end anywhere, so the token before the first
+    [SEP] would otherwise reveal the order.
 
-    Then a share `rate` of the tokens is chosen, special ones excepted; of these 80 % become [MASK], 10 % a
-    random token, 10 % stay. Cuts, order and masks are drawn anew for each epoch; in evaluation they are the
-    same each time.
+    A share `rate` of the tokens is then masked, see `Masks`. Cuts, order and masks are drawn for each epoch
+    and do not change in evaluation.
 
-    A batch is a dict as of `Batches`, without mask and with label 1 for swapped windows. It also has
-    answer_positions (b, p) of the chosen tokens, mlm_labels (b, p), the tokens that were there, and
-    mlm_weights (b, p), 1 or, where no token was chosen, 0.
+    A batch is a dict as in `Batches`, without `mask`, and with label 1 for swapped windows. It also has
+    answer_positions (b, p), the places of the chosen tokens; mlm_labels (b, p), their original tokens; and
+    mlm_weights (b, p), 1, or 0 if no token was chosen.
 
     Args:
-      documents: token ids of each.
-      tokenizer: the one they come from; it needs [CLS], [SEP], [MASK].
-      length: tokens t of a row.
-      batch: rows b.
+      documents: token ids of each document.
+      tokenizer: the tokenizer of these ids, with [CLS], [SEP], [MASK] and </s>.
+      length: number of tokens t of a row, at least 8.
+      batch: number of rows b of a batch.
       rate: share of the tokens that are chosen; p = round(rate (t - 3)), at least 1.
-      seed: of order and masks; None keeps the order of the documents (evaluation).
-      epochs: how many times the windows are seen.
-      most: windows that are used, the first ones; 0: all.
-    Raises: ValueError for a tokenizer without these tokens, or less text than one window.
+      most: use only the first windows; default 0: all.
+      order: `seed` and `epochs` of `Windows`; the seed is also that of cuts and masks.
+    Raises: ValueError for a tokenizer without these special tokens, and for less text than one window.
     Source: Devlin et al., BERT, arXiv 1810.04805 (masking); Lan et al., ALBERT, arXiv 1909.11942, and
       Lee-Thorpe et al., FNet, arXiv 2105.03824 (order of segments).
     """
@@ -220,7 +242,12 @@ class MaskedBatches(Windows):
         }
 
     def segments(self, windows: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Returns tokens (b, t) with their special tokens, and whether A and B were swapped."""
+        """Returns rows with special tokens (b, t), and 1 for rows whose segments were swapped (b,).
+
+        Args:
+          windows: tokens (b, t - 3).
+          rng: generator of random numbers.
+        """
         b, n = windows.shape
         cut = rng.integers(max(1, n // 4), max(2, n - n // 4), b)
         swapped = rng.random(b) < 0.5

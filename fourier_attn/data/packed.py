@@ -1,4 +1,4 @@
-"""Token ids of many texts in few bytes."""
+"""Stores the token ids of many texts compactly."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -8,16 +8,16 @@ import numpy as np
 
 from fourier_attn.data.text import encode_with_cut
 
-CHUNK = 4096  # texts that are encoded at a time
+CHUNK = 4096  # number of texts that are encoded together
 
 
 class PackedTokens(Sequence):
-    """Holds the token ids of many texts, one after another in one array.
+    """Holds the token ids of many texts in one array.
 
     Args:
-      tokens: of all texts.
-      lengths: of each text.
-      cut: whether each text was cut for lack of room; None where it is not known.
+      tokens: token ids of all texts, one text after the other.
+      lengths: number of tokens of each text (n,).
+      cut: whether each text was cut (bool, n); default None: unknown.
     """
 
     def __init__(self, tokens: np.ndarray, lengths: np.ndarray, cut: np.ndarray | None = None):
@@ -38,7 +38,7 @@ class PackedTokens(Sequence):
         return np.diff(self.ends)
 
     def take(self, index: np.ndarray) -> "PackedTokens":
-        """Returns a copy of the texts with these numbers."""
+        """Returns a copy of the texts with the indices `index` (m,), in this order."""
         lengths = self.lengths[index]
         tokens, begin = np.empty(lengths.sum(dtype=np.int64), self.tokens.dtype), 0
         for i in range(0, len(index), CHUNK):
@@ -50,7 +50,11 @@ class PackedTokens(Sequence):
         return PackedTokens(tokens, lengths, None if self.cut is None else self.cut[index])
 
     def records(self, labels: np.ndarray) -> Iterator[bytes]:
-        """Yields length, tokens and label (n) or (n, c) of each text as int32 (float32 by its bits)."""
+        """Yields length, tokens and label of each text as bytes of int32 (float32 by its bits), for hashes.
+
+        Args:
+          labels: (n,) or (n, c).
+        """
         last = labels.reshape(len(self), -1).view(np.int32)
         width = last.shape[1]
         for i in range(0, len(self), CHUNK):
@@ -67,7 +71,13 @@ class PackedTokens(Sequence):
 
 
 def encode_all(tokenizer: Any, texts: Iterable[tuple[str, ...]], length: int) -> PackedTokens:
-    """Encodes many texts, or pairs of texts, a few at a time, as `text.encode`."""
+    """Encodes many texts or pairs of texts, in chunks that fit into memory.
+
+    Args:
+      tokenizer: the tokenizer.
+      texts: tuples with one or two texts.
+      length: largest number of tokens; longer texts are cut, see `text.encode_with_cut`.
+    """
     kind = np.uint16 if tokenizer.get_vocab_size() <= 2**16 else np.int32
     tokens, sizes, cut, texts = bytearray(), bytearray(), bytearray(), iter(texts)
     while chunk := list(islice(texts, CHUNK)):

@@ -1,7 +1,7 @@
 """Builds a TFDS data set from a local copy: python -m fourier_attn.data.prepare --dataset=NAME --source=PATH.
 
-What is written is the data set that TFDS itself would build of the same files (name, version, features,
-splits, order of the examples), so that `tfds.data_source(NAME)` reads it on a machine without network.
+The result is the data set that TFDS would build from the same files (name, version, features, splits, order
+of the examples). `tfds.data_source(NAME)` therefore reads it on a machine without network.
 """
 
 import contextlib
@@ -29,11 +29,14 @@ READERS = {
 
 
 def prepare(dataset: str, source: str | Path, data_dir: str | None = None) -> tfds.core.DatasetBuilder:
-    """Builds `dataset` in `data_dir` from `source`; leaves one that is already there as it is.
+    """Builds a data set from a local copy; an existing data set is not changed.
 
-    Raises: ValueError for a source that is missing, has another form, is damaged, holds a row without a
-      label or text in UTF-8, or anything that has no place in a data set: links, devices, texts without
-      end. Nothing remains then.
+    Args:
+      dataset: a key of `READERS`.
+      source: the folder or archive with the copy.
+      data_dir: directory of TFDS's data sets; default None: TFDS's default.
+    Raises: ValueError for a source that is missing, damaged or in another format, has rows without label or
+      text in UTF-8, or contains links, devices or texts that are too long. Nothing is written then.
     """
     source = _existing(source, dataset)
     builder = tfds_builder(dataset, data_dir)
@@ -50,9 +53,9 @@ def prepare(dataset: str, source: str | Path, data_dir: str | None = None) -> tf
 def _build(builder: Any, dataset: str, source: Path) -> None:
     if not sys.stderr.isatty():
         tfds.disable_progress_bar()
-    # All is read before anything is written.
+    # Read everything before anything is written.
     splits = {name: list(examples) for name, examples in READERS[dataset](builder, source).items()}
-    builder._split_generators = lambda dl_manager: splits  # TFDS's builder, with another place to read from
+    builder._split_generators = lambda dl_manager: splits  # makes TFDS's builder read the local copy
     with contextlib.redirect_stdout(io.StringIO()):  # TFDS announces a download of unknown size
         builder.download_and_prepare()
     atomic.sync_tree(Path(builder.data_path))
@@ -62,7 +65,7 @@ def _build(builder: Any, dataset: str, source: Path) -> None:
 
 def _existing(source: str | Path, dataset: str) -> Path:
     if not paths.given(source).exists():
-        raise ValueError(f"source={source} does not exist; name the folder or the archive of {dataset}")
+        raise ValueError(f"source={source} does not exist; give the folder or the archive of {dataset}")
     return paths.given(source)
 
 
@@ -77,10 +80,11 @@ def define_flags() -> None:
 
 
 def main() -> None:
+    """Builds the data sets that the flags name. Raises: ValueError."""
     given = flags.FLAGS
     if not given.dataset or not given.source:
         raise ValueError(
-            "--dataset and --source are needed, for example --dataset=imdb_reviews --source=aclImdb"
+            "--dataset and --source are required, for example --dataset=imdb_reviews --source=aclImdb"
         )
     source = _existing(given.source, given.dataset)
     for dataset in glue.available(source) if given.dataset == "glue" else [given.dataset]:

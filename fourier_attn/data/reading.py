@@ -1,4 +1,4 @@
-"""The splits of a task, as its source has them: texts, or images."""
+"""Reads the splits of a task, texts or images, from their source."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -20,13 +20,13 @@ Part = TypeVar("Part", Examples, Pictures)
 
 
 def read(config: DataConfig) -> dict[str, Examples]:
-    """Reads the splits of `config.task`; builds or downloads the data set where needed.
+    """Reads the splits of `data.task`, and builds or downloads the data set if necessary.
 
-    Where the data set has no validation split, `holdout` of train is kept for it, drawn from
-    `split_seed`. `in_train` of the test splits refers to the whole of the original train split.
+    If the data set has no validation split, the share `data.holdout` of the training set is held out, drawn
+    from `data.split_seed`. `in_train` of the test splits refers to the whole original training set.
 
-    Raises: ValueError for an unknown task, a holdout outside (0, 1), a data set that is missing and
-      cannot be had, or one that cannot be read.
+    Raises: ValueError for an unknown task, a holdout outside (0, 1), and a data set that is missing or cannot
+      be read.
     """
     check_task(config)
     task = split_names(config)
@@ -46,7 +46,13 @@ def read(config: DataConfig) -> dict[str, Examples]:
 
 
 def _chosen(parts: Mapping[str, Part], task: Task, config: DataConfig) -> dict[str, Part]:
-    """Returns the parts within their limits; a missing validation split is held out of train."""
+    """Holds out a missing validation split, and limits the number of examples.
+
+    Args:
+      parts: the splits that were read.
+      task: the task.
+      config: the `data` part of the configuration.
+    """
     wanted = () if task.validations else ("validation",)
     parts = hold_out(parts, wanted, config, ("examples", "splits"))
     limits = {"train": config.train_examples}
@@ -55,23 +61,30 @@ def _chosen(parts: Mapping[str, Part], task: Task, config: DataConfig) -> dict[s
 
 
 def _name(config: DataConfig, role: str) -> str:
-    """Returns the name of the split in the data set, which knobs may give for train, validation and test."""
+    """Returns the name of a split in the data set; options may set it for train, validation and test."""
     return (config[role] if role in user_tables.SPLITS else "") or role
 
 
 def _check_labels(config: DataConfig, split: str, examples: Examples) -> None:
-    """Checks that training and validation examples have valid labels. Raises: ValueError."""
+    """Checks that the examples of a split have valid labels.
+
+    Args:
+      config: the `data` part of the configuration.
+      split: name of the split.
+      examples: its examples.
+    Raises: ValueError.
+    """
     task, labels = task_of(config), examples.labels
     wrong = (labels < 0) | (labels >= len(task.labels)) if task.labels else ~np.isfinite(labels)
     if count := int(wrong.sum()):
         raise ValueError(
-            f"data.{split}={_name(config, split)}: {count:,} of {len(labels):,} examples have no known "
-            f"label ({labels[wrong][0]}); name another split"
+            f"data.{split}={_name(config, split)}: {count:,} of {len(labels):,} examples have no valid "
+            f"label ({labels[wrong][0]}); give another split"
         )
 
 
 def split_names(config: DataConfig) -> Task:
-    """Returns the task with the splits of a TFDS data set that knobs name, by their roles."""
+    """Returns the task with its splits; for the task `tfds`, the options name the data set and its splits."""
     task = task_of(config)
     if config.task != "tfds":
         return task
@@ -80,9 +93,9 @@ def split_names(config: DataConfig) -> Task:
 
 
 def tfds_knobs(config: DataConfig) -> dict[str, Any]:
-    """Returns knobs from the description of a TFDS data set: features, names of classes, splits.
+    """Returns options from the description of a TFDS data set: features, names of classes, splits.
 
-    Raises: ValueError for a data set that cannot be had, or has no such features or splits.
+    Raises: ValueError for a data set that is missing, or lacks these features or splits.
     """
     builder = prepared(config.dataset, config.dir or None)
     features: Any = builder.info.features
@@ -93,13 +106,13 @@ def tfds_knobs(config: DataConfig) -> dict[str, Any]:
         names["validation"] = ""
     if not names["train"] or not names["test"]:
         raise ValueError(
-            f"the data set {config.dataset} has the splits {', '.join(splits)}; name those to use, "
-            "data.train and data.test"
+            f"the data set {config.dataset} has the splits {', '.join(splits)}; set data.train and data.test "
+            "to two of them"
         )
     named = [name for name in names.values() if name]
     if len(set(named)) < len(named):
         raise ValueError(
-            f"data.train, data.validation and data.test are {', '.join(named)}; name different splits, or "
+            f"data.train, data.validation and data.test are {', '.join(named)}; give different splits, or "
             "leave data.validation empty to hold out a share of train"
         )
     check_texts(builder, columns)
@@ -122,9 +135,9 @@ def check_available(config: DataConfig) -> None:
 
 
 def read_images(config: DataConfig) -> tuple[dict[str, Pictures], dict[str, Any], tuple[str, ...]]:
-    """Reads the splits of a task on images, as `read` does; without `in_train` for `held` splits.
+    """Reads the splits of a task on images, see `read`; `held` splits have no `in_train`.
 
-    Returns: the splits; knobs that own data determine; notes on these.
+    Returns: the splits; options that a custom dataset determines; and notes about it.
     Raises: ValueError as `read`.
     """
     check_task(config)

@@ -1,4 +1,4 @@
-"""Batches of questions with windows of their contexts, in which an answer is a first and a last token."""
+"""Makes batches of questions with windows of their contexts; an answer is a span of tokens."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -12,19 +12,19 @@ from fourier_attn.data.text import special
 from fourier_attn.data.text.places import located, table_of
 from fourier_attn.inference.classify import beyond, context_windows
 
-CHUNK = 2048  # questions that are encoded at a time
+CHUNK = 2048  # number of questions that are encoded together
 
 
 class Asked(NamedTuple):
     """Holds a question and its windows.
 
     Args:
-      question: as it is read.
+      question: the question, its context and its answers.
       offsets: characters (begin, end) of each token of the context.
-      begins: the first token of the context in each window.
-      counts: tokens of the context in each window.
+      begins: index of the first token of the context in each window.
+      counts: number of tokens of the context in each window.
       unknown: share of unknown tokens.
-      cut: share of the question that is left out.
+      cut: share of the question that was cut.
     """
 
     question: Question
@@ -36,15 +36,20 @@ class Asked(NamedTuple):
 
 
 class SpanBatches(Batches):
-    """Makes batches of windows, as `Batches`: [CLS] question [SEP] window [SEP].
+    """Makes batches of windows, [CLS] question [SEP] window [SEP], see `Batches`.
 
-    A batch also has answer_positions (b, p): the places of the first token and of the tokens of the context;
-    `places` (b), their number, as the rest of a row is to be ignored; and label (b, 2), the first and the
-    last token of the answer among these places, or 0, 0 where the window does not hold the answer.
+    A batch also has:
+
+        answer_positions (b, p)    places of [CLS] and of the context's tokens
+        places (b,)                number of these places; the rest of a row is ignored
+        label (b, 2)               first and last token of the answer among the places; 0, 0 without answer
 
     Args:
       asked: the questions, in the order of their windows.
-      options: of `Batches`.
+      rows: token ids of each window.
+      labels: (n, 2), as in a batch.
+      positions: for each window the places of [CLS] and of the context's tokens.
+      options: further arguments of `Batches`.
     """
 
     def __init__(
@@ -57,7 +62,7 @@ class SpanBatches(Batches):
     ):
         self.asked = asked
         counts = [1 + count for each in asked for count in each.counts]
-        width = 1 << (max(counts) - 1).bit_length()  # few programs, whatever the longest window
+        width = 1 << (max(counts) - 1).bit_length()  # a power of two: few programs to compile
         more = {"answer_positions": table_of(positions, width, 0), "places": np.array(counts, np.int32)}
         super().__init__(rows, labels, more=more, **options)
 
@@ -65,11 +70,14 @@ class SpanBatches(Batches):
 def span_batches(
     config: DataConfig, tokenizer: Any, questions: Sequence[Question], lengths: Sequence[int], **options: Any
 ) -> SpanBatches:
-    """Returns questions as batches of windows; the label is that of the first answer.
+    """Returns questions as batches of windows; the label is the first answer of each question.
 
     Args:
-      lengths: to which rows are padded.
-      options: of `Batches`: size and order.
+      config: the `data` part of the configuration.
+      tokenizer: the tokenizer.
+      questions: the questions with their contexts.
+      lengths: padded lengths of rows, in increasing order.
+      options: `batch`, `seed` and `epochs` of `Batches`.
     """
     ids, asked, rows, positions, labels = special(tokenizer), [], [], [], []
     for i in range(0, len(questions), CHUNK):

@@ -1,4 +1,4 @@
-"""The splits of a data set as batches, and what they ask of a model."""
+"""Holds the splits of a data set as batches, with the options of a model that they determine."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,11 +16,11 @@ from fourier_attn.data.tasks import TASKS
 
 
 class Origin(NamedTuple):
-    """Says where an example comes from.
+    """Holds the file and the row of an example.
 
     Args:
-      file: a table or the folder of one, as the configuration names it; or a file that is one example.
-      row: the example's row from 1, without the header and empty lines; None for a file that is one example.
+      file: a table or a folder, as the configuration names it; or the file of a single example.
+      row: row of the example from 1, without header and empty lines; None for the file of a single example.
     """
 
     file: str
@@ -28,7 +28,12 @@ class Origin(NamedTuple):
 
 
 class Origins(Sequence[Origin]):
-    """Holds the origins of the examples of a split, which are rows of one file."""
+    """Holds the origins of the examples of a split that is one file.
+
+    Args:
+      file: the file.
+      rows: row of each example from 1 (n,).
+    """
 
     def __init__(self, file: str, rows: np.ndarray):
         self.file, self.rows = file, rows
@@ -41,19 +46,20 @@ class Origins(Sequence[Origin]):
 
 
 class Splits(NamedTuple):
-    """Holds the batches of each split, and what they ask of a model.
+    """Holds the batches of each split, and the options that the data determine.
 
     Args:
+      train, validation, test: batches of these splits.
       extra_evals: further validation and test splits, by name.
-      model: knobs of the model that the data determine: its inputs, head, classes and vocabulary.
-      lengths: padded lengths of the inputs, rising; () for images.
-      in_train: which test examples are in train too (bool, n).
-      idx: GLUE's numbers of the examples of each test split, which TFDS has in another order.
-      tokenizer: its file in the run's directory, where inputs are texts.
-      knobs: knobs of the data that custom data determine: columns and classes.
-      notes: lines for the user about custom data.
-      files: name and hash of each file of custom data.
-      origins: file and row of each example of custom data, by split.
+      model: options of the model that the data determine: inputs, head, classes and vocabulary.
+      lengths: padded lengths of the inputs, in increasing order; () for images.
+      in_train: whether each test example is also in the training set (bool, n).
+      idx: GLUE's numbers of the examples of each test split, because TFDS has another order; default none.
+      tokenizer: tokenizer file in the run's directory; None for inputs without a tokenizer.
+      knobs: options of `data` that a custom dataset determines: columns and classes; default none.
+      notes: lines for the user about a custom dataset; default none.
+      files: name and hash of each file of a custom dataset; default none.
+      origins: file and row of each example of a custom dataset, by split; default none.
     """
 
     train: Split
@@ -72,23 +78,23 @@ class Splits(NamedTuple):
 
     @property
     def evals(self) -> dict[str, Split]:
-        """Returns all splits that are evaluated, by name; "test" last."""
+        """Returns all validation and test splits by name; "test" is the last one."""
         return {"validation": self.validation, **self.extra_evals, "test": self.test}
 
     @property
     def spec(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-        """Returns the shape without the batch and the dtype of each array of the first training batch."""
+        """Returns the shape of one example and the dtype for each array of the first training batch."""
         return {name: (array.shape[1:], array.dtype) for name, array in self.train[0].items()}
 
     def describe(self) -> str:
-        """Returns the sizes in words."""
+        """Returns a line with the number of examples of each split and the size of the vocabulary."""
         sizes = [f"{len(getattr(self, name).rows):,} {name}" for name in ("train", "validation", "test")]
         if "vocab" in self.model:
             sizes[-1] += f"; vocabulary {self.model['vocab']:,}"
         return ", ".join(sizes)
 
     def fingerprints(self) -> dict[str, Any]:
-        """Returns the size of each split with a hash of its rows and labels in order, and the tokenizer's."""
+        """Returns size and hash of each split's rows and labels in order, and a hash of the tokenizer."""
         hashes = {}
         for name, split in {"train": self.train, **self.evals}.items():
             digest = hashlib.blake2b(digest_size=8)
@@ -104,7 +110,7 @@ class Splits(NamedTuple):
 
 
 def _records(split: Split) -> Iterator[bytes]:
-    """Yields each row with its length before it and its label after it."""
+    """Yields the bytes of each row's length, contents and label, for hashes."""
     if isinstance(split.rows, PackedTokens):
         yield from split.rows.records(split.labels)
         return
@@ -113,17 +119,21 @@ def _records(split: Split) -> Iterator[bytes]:
 
 
 def hidden(labels: np.ndarray) -> bool:
-    """Returns whether the labels of a split are not public: all are -1, or no place is asked."""
+    """Returns whether a split has no public labels: all are -1 or `IGNORED`."""
     return bool(np.isin(labels, (-1, IGNORED)).all())
 
 
 def write_submission(
     config: DataConfig, splits: Splits, name: str, answers: np.ndarray, directory: Path
 ) -> None:
-    """Writes the file that GLUE takes for a whole test split without public labels; nothing for other splits.
+    """Writes GLUE's submission file for a test split; for other splits nothing is written.
 
     Args:
-      name: "test", or one of the further evaluations.
+      config: the `data` part of the configuration.
+      splits: the splits.
+      name: "test", or a key of `splits.extra_evals`.
+      answers: predictions for all examples of the split (n,).
+      directory: folder for the file.
     """
     task = TASKS[config.task]
     split = task.tests[0] if name == "test" else name

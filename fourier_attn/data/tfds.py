@@ -1,4 +1,4 @@
-"""Finds data sets of TFDS, without TensorFlow, or downloads them with their checksums enforced."""
+"""Finds TFDS data sets without TensorFlow, or downloads them with enforced checksums."""
 
 import contextlib
 import errno
@@ -17,34 +17,35 @@ from fourier_attn.data.descriptions import check_descriptions
 
 
 def tfds_builder(dataset: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
-    """Returns TFDS's builder of a data set it knows, for array_record files.
+    """Returns TFDS's builder of a data set, for array_record files.
 
-    Raises: ValueError where it has been prepared in another file format, or its description names code.
+    Raises: ValueError for a data set that TFDS does not know, that was prepared in another file format, or
+      whose description names code.
     """
     where = folder(data_dir)
     check_descriptions(dataset, where)
     try:
         return tfds.builder(dataset, data_dir=where, file_format="array_record")
-    except Exception as error:  # TFDS wraps what went wrong in errors of changing kinds
+    except Exception as error:  # TFDS wraps errors in exceptions of changing types
         reason = str(error).splitlines()[-1]
         raise ValueError(
             f"the data set {dataset} in {where or 'the default TFDS directory'} cannot be used ({reason}); "
-            "name another directory (--config.data.dir, --data_dir or TFDS_DATA_DIR)"
+            "give another directory (--config.data.dir, --data_dir or TFDS_DATA_DIR)"
         ) from error
 
 
 def folder(data_dir: str | None) -> str | None:
-    """Returns where data sets are kept, None for TFDS's own place, once it is checked. Raises: ValueError."""
+    """Returns the checked directory of data sets; None for TFDS's default. Raises: ValueError."""
     where = paths.folder(data_dir or constants.DATA_DIR, "data.dir" if data_dir else "TFDS_DATA_DIR")
     return str(where) if data_dir else None
 
 
 def is_prepared(builder: tfds.core.DatasetBuilder) -> bool:
-    """Returns whether the data set exists. Raises: ValueError for one that is half-written."""
+    """Returns whether the data set exists. Raises: ValueError for an incomplete data set."""
     if not builder.is_prepared() and builder.data_path.exists():
         raise ValueError(
-            f"the data set in {builder.data_path} is half-written (it has no dataset_info.json, so it "
-            "cannot be read); move that folder away and prepare it again"
+            f"the data set in {builder.data_path} is incomplete (dataset_info.json is missing); move this "
+            "folder and prepare the data set again"
         )
     return builder.is_prepared()
 
@@ -54,9 +55,13 @@ def prepared(
     data_dir: str | None,
     make: Callable[[str | None], tfds.core.DatasetBuilder] | None = None,
 ) -> tfds.core.DatasetBuilder:
-    """Returns the builder of a data set; downloads it with its checksums enforced if it does not exist yet.
+    """Returns the builder of a data set, after downloading it with enforced checksums if it does not exist.
 
-    Raises: ValueError where it cannot be had or cannot be written.
+    Args:
+      dataset: TFDS name.
+      data_dir: directory of TFDS's data sets; None: TFDS's default.
+      make: returns the builder for a data directory; default None: TFDS knows the data set by name.
+    Raises: ValueError if it cannot be downloaded or written.
     """
     where = folder(data_dir)
 
@@ -70,15 +75,15 @@ def prepared(
         return builder
     try:
         with lock.alone(place(data_dir), dataset):
-            builder = make_builder()  # as another process may have prepared it in the meantime
+            builder = make_builder()  # another process may have prepared it in the meantime
             if not is_prepared(builder):
                 _prepare(builder)
     except OSError as error:
-        local = not builder.url_infos  # nothing was to be downloaded
+        local = not builder.url_infos  # nothing has to be downloaded
         if error.errno in (errno.EACCES, errno.EROFS, errno.ENOSPC, errno.ENOTDIR) or local:
             raise ValueError(
                 f"the data set {dataset} cannot be written to {builder.data_path} ({error}); "
-                "name another directory (--config.data.dir or TFDS_DATA_DIR)"
+                "give another directory (--config.data.dir or TFDS_DATA_DIR)"
             ) from error
         raise ValueError(
             f"the data set {dataset} is not in {builder.data_path} and cannot be downloaded ({error}). "
@@ -89,7 +94,7 @@ def prepared(
 
 
 def place(data_dir: str | None) -> Path:
-    """Returns the data directory, which is TFDS's own for None."""
+    """Returns the data directory; for None it is TFDS's default."""
     return Path(folder(data_dir) or constants.DATA_DIR).expanduser()
 
 
@@ -99,7 +104,7 @@ def _prepare(builder: tfds.core.DatasetBuilder) -> None:
     for url in builder.url_infos or ():  # TFDS tries for minutes before it gives up
         urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=20).close()
     download = tfds.download.DownloadConfig(force_checksums_validation=True)
-    # TFDS announces a download of unknown size even of what is made here.
+    # TFDS announces a download of unknown size even for data that are generated here.
     quiet = contextlib.nullcontext() if builder.url_infos else contextlib.redirect_stdout(io.StringIO())
     with quiet:
         builder.download_and_prepare(download_config=download)

@@ -15,13 +15,16 @@ def read_pictures(builder: Any, split: str, label: str = "label", question: str 
     """Reads the images of a split, in TFDS's order.
 
     Args:
-      label, question: the features with them; without a name none is asked.
-    Raises: ValueError for a split that is not there or cannot be read.
+      builder: the TFDS builder.
+      split: name of the split.
+      label: feature with the label; default "label".
+      question: feature with the question; default "": no questions.
+    Raises: ValueError for a split that does not exist or cannot be read.
     """
     check_split(builder, split, ("image", label, *([question] if question else [])), "images")
     shape = builder.info.features["image"].shape
     try:
-        decoders = {"image": tfds.decode.SkipDecoding()}  # which would be TensorFlow's, or slow
+        decoders = {"image": tfds.decode.SkipDecoding()}  # TFDS's decoder needs TensorFlow or is slow
         source = builder.as_data_source(split, decoders=decoders)
         rows = source.__getitems__(range(len(source)))
         if len(rows) != builder.info.splits[split].num_examples:
@@ -33,7 +36,7 @@ def read_pictures(builder: Any, split: str, label: str = "label", question: str 
         labels = labels.reshape(len(rows), -1) if labels.ndim > 1 else labels
         questions = np.array([row[question].decode() if question else "" for row in rows])
         ids = np.array([row["id"].decode() if "id" in row else str(i) for i, row in enumerate(rows)])
-    except Exception as error:  # array_record, TFDS and Pillow raise a dozen kinds for a damaged file
+    except Exception as error:  # array_record, TFDS and Pillow raise many types of errors for a damaged file
         raise ValueError(_unreadable(builder, split, error)) from error
     return Pictures(images, labels, ids, np.zeros(len(rows), bool), questions)
 
@@ -48,27 +51,35 @@ def _decoded(contents: bytes, shape: tuple[int, ...]) -> np.ndarray:
 def _unreadable(builder: Any, split: str, error: Exception) -> str:
     return (
         f"split {split!r} of the data set in {builder.data_path} cannot be read "
-        f"({type(error).__name__}: {str(error)[:200]}); move that folder away and prepare it again"
+        f"({type(error).__name__}: {str(error)[:200]}); move this folder and prepare the data set again"
     )
 
 
 def check_split(builder: Any, split: str, features: tuple[str, ...], kind: str) -> None:
-    """Checks that a split and its features exist. Raises: ValueError."""
+    """Checks that a split and its features exist.
+
+    Args:
+      builder: the TFDS builder.
+      split: name of the split.
+      features: names of the required features.
+      kind: "texts" or "images", for the message.
+    Raises: ValueError.
+    """
     if split not in builder.info.splits:
         raise ValueError(
             f"the data set in {builder.data_path} has no split {split!r}; it has "
-            f"{', '.join(builder.info.splits)}: name one of these, or move that folder away and prepare it "
-            "again"
+            f"{', '.join(builder.info.splits)}; give one of these, or move this folder and prepare the data "
+            "set again"
         )
     if missing := set(features) - set(builder.info.features):
         raise ValueError(
             f"the data set in {builder.data_path} has no feature {', '.join(sorted(missing))}; it has "
-            f"{', '.join(builder.info.features)}: name a data set with {kind} there"
+            f"{', '.join(builder.info.features)}; give a data set with these {kind}"
         )
 
 
 def check_texts(builder: Any, columns: Columns) -> None:
-    """Checks that features that were named as texts hold texts. Raises: ValueError."""
+    """Checks that the features of `data.text` and `data.text_pair` are texts. Raises: ValueError."""
     features = builder.info.features
     texts = [name for name, feature in features.items() if _is_text(feature)]
     for knob in ("text", "text_pair"):
@@ -76,7 +87,7 @@ def check_texts(builder: Any, columns: Columns) -> None:
         if name and name not in texts:
             raise ValueError(
                 f"data.{knob}={name}: this feature of the data set in {builder.data_path} is "
-                f"{features[name]!r:.80}, not a text; name one of {', '.join(texts) or 'another data set'}"
+                f"{features[name]!r:.80}, not a text; give one of {', '.join(texts) or 'another data set'}"
             )
 
 
@@ -95,16 +106,21 @@ def class_names(builder: Any, feature: str) -> tuple[str, ...]:
         return ()
     raise ValueError(
         f"the feature {feature} of the data set in {builder.data_path} is {kind}, neither a class nor a "
-        "number with a fraction; name another one, data.label"
+        "floating-point number; set data.label to another feature"
     )
 
 
 def read_split(
     builder: Any, split: str, texts: tuple[str, ...] = ("text",), label: str = "label"
 ) -> Examples:
-    """Reads the examples of a split; labels are -1 where the data set has none.
+    """Reads the texts of a split, in TFDS's order; missing labels are -1.
 
-    Raises: ValueError for a split that is not there or cannot be read.
+    Args:
+      builder: the TFDS builder.
+      split: name of the split.
+      texts: features with the text, or with the two texts; default ("text",).
+      label: feature with the label; default "label".
+    Raises: ValueError for a split that does not exist or cannot be read.
     """
     check_split(builder, split, texts, "texts")
     try:
@@ -118,7 +134,7 @@ def read_split(
         if labels.dtype.kind == "f" and np.isnan(labels).all():
             labels = np.full(len(rows), -1.0)  # not public
         idx = np.array([row.get("idx", i) for i, row in enumerate(rows)])
-    except Exception as error:  # array_record and TFDS raise a dozen kinds for a damaged file
+    except Exception as error:  # array_record and TFDS raise many types of errors for a damaged file
         raise ValueError(_unreadable(builder, split, error)) from error
     text_pairs = columns[1] if len(columns) > 1 else None
     return Examples(columns[0], text_pairs, labels, np.zeros(len(rows), bool), idx)

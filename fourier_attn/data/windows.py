@@ -1,4 +1,4 @@
-"""Windows of the documents of a split, one after another: for language models and for pre-training."""
+"""Cuts the documents of a split into windows, for language models and for pretraining."""
 
 import functools
 from abc import ABC, abstractmethod
@@ -13,14 +13,15 @@ from fourier_attn.data.text import Special
 
 
 class Windows(ABC):
-    """Orders the windows of a split: a batch's members are a function of (seed, step).
+    """Orders the windows of a split; the windows of a batch are a function of (seed, step).
 
     Args:
       rows: the windows (n, ..).
-      labels: of each window (n, ..).
-      batch: windows b of a batch; the last batch is filled with copies of its first window at weight 0.
-      seed: of the order in each epoch; None keeps the order of the documents (evaluation).
-      epochs: how many times the windows are seen.
+      labels: label of each window (n, ..).
+      batch: number of windows b of a batch; the last batch is filled with copies of its first window with
+        weight 0.
+      seed: seed of the order in each epoch; default None: the order of the documents, for evaluation.
+      epochs: number of epochs; default 1.
     Raises: ValueError for a batch below 1.
     """
 
@@ -44,10 +45,10 @@ class Windows(ABC):
 
     @abstractmethod
     def __getitem__(self, index: int) -> Batch:
-        """Returns a batch."""
+        """Returns the batch of step `index`."""
 
     def members(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the numbers of the windows of a batch (b), and their weights (b), 1 or 0."""
+        """Returns indices (b,) and weights (b,), 1 or 0, of the windows in the batch of step `index`."""
         epoch, place = divmod(index, self.steps_per_epoch)
         members = self.order(epoch)[place * self.batch : (place + 1) * self.batch]
         weight = np.zeros(self.batch, np.float32)
@@ -55,7 +56,7 @@ class Windows(ABC):
         return np.concatenate([members, np.repeat(members[:1], self.batch - len(members))]), weight
 
     def _order(self, epoch: int) -> np.ndarray:
-        """Returns the numbers of the windows of an epoch, in order."""
+        """Returns the indices of the windows of an epoch, in order."""
         if self.seed is None:
             return np.arange(len(self.rows))
         return np.random.default_rng((self.seed, 0, epoch)).permutation(len(self.rows))
@@ -64,28 +65,35 @@ class Windows(ABC):
 class NextTokenBatches(Windows):
     """Makes batches of a next-token model, `batches[step]`, each a function of (seed, step).
 
-    The documents of a split, with a separator before the first and after each, are one stream s_0 ... s_n.
-    Window w reads the tokens from w t on and predicts those from w t + 1 on:
+    The documents of a split, with a separator before the first and after each, form one stream s_0 ... s_n.
+    Window w reads t tokens and predicts the following ones:
 
         inputs[w, i] = s_(w t + i),    label[w, i] = s_(w t + i + 1)
 
-    So each token of each document, and each separator after one, is predicted exactly once. The rest of the
-    last window is padding, with labels `IGNORED`. There is no mask: padding comes after all tokens, so a
-    causal network does not see it. A window may hold the ends and beginnings of several documents.
+    Each token of each document, and each separator after a document, is predicted exactly once. The rest of
+    the last window is padding with labels `IGNORED`. Batches have no mask, because a causal network does not
+    see padding after the tokens. A window may contain ends and beginnings of several documents.
 
-    A batch is a dict: inputs (b, t); label (b, t); words (b), how many words of the texts the predicted
-    tokens stand for; weight (b), 1 or 0; index (b), the window's number.
+    A batch is a dict:
 
-    The words of a document are spread evenly over its tokens and its separator, so that the sum over a whole
-    split is the number of words of its texts, whatever the tokenizer.
+        inputs (b, t)    token ids
+        label (b, t)     token ids
+        words (b,)       number of words that belong to the predicted tokens
+        weight (b,)      1, or 0 for copies that fill up the batch
+        index (b,)       index of the window
+
+    The words of a document are distributed evenly over its tokens and its separator. Their sum over a split
+    is therefore the number of words of its texts, whatever the tokenizer.
 
     Args:
-      documents: token ids of each.
+      documents: token ids of each document.
       words: number of words of each document's text.
-      separator, pad: ids of the token between documents, and of padding.
-      length: tokens t of a window.
-      batch, seed, epochs: see `Windows`.
-      most: windows that are used, the first ones; 0: all.
+      separator: id of the token between documents.
+      pad: id of padding.
+      length: number of tokens t of a window.
+      batch: number of windows b of a batch.
+      most: use only the first windows; default 0: all.
+      order: `seed` and `epochs` of `Windows`.
     Raises: ValueError for documents that together are shorter than a window.
     """
 
@@ -137,34 +145,43 @@ def stream_of(documents: Sequence[np.ndarray], end: int) -> np.ndarray:
 
 
 def pack(documents: Sequence[np.ndarray], end: int, n: int) -> np.ndarray:
-    """Returns all documents with `end` after each, cut into windows of n; the remainder is dropped."""
+    """Returns windows (m, n) of all documents with the token `end` after each; the remainder is dropped.
+
+    Args:
+      documents: token ids of each document.
+      end: id of the token after each document.
+      n: number of tokens of a window.
+    """
     stream = stream_of(documents, end)
     return stream[: len(stream) // n * n].reshape(-1, n)
 
 
 def check_length(documents: Sequence[np.ndarray], length: int, special: int = 0) -> None:
-    """Checks that the texts of a split fill a window of `length` tokens, `special` ones among them.
+    """Checks that the texts of a split fill at least one window.
 
+    Args:
+      documents: token ids of each document.
+      length: number of tokens of a window.
+      special: number of special tokens in a window; default 0.
     Raises: ValueError.
     """
     tokens = sum(len(document) + 1 for document in documents)
     if tokens < length - special:
         raise ValueError(
-            f"data.length={length} is too long for the texts of a split, which have {tokens} tokens; give "
-            "more texts, raise data.holdout if validation or test is too short, or shorten data.length"
+            f"data.length={length} is too long for a split with {tokens} tokens; give more texts, increase "
+            "data.holdout if validation or test is too short, or reduce data.length"
         )
 
 
 def separator(ids: Special) -> int:
     """Returns the id of the token between documents: </s>, else [SEP], else padding.
 
-    Tokenizers of words and of bytes have neither of the first two. No text has padding in it, so that it can
-    separate texts.
+    Tokenizers of words and of bytes have only padding. It can separate texts, because texts never contain it.
     """
     return next(i for i in (ids.end, ids.sep, ids.pad) if i is not None)
 
 
 def _spread(words: Sequence[int], tokens: Sequence[int]) -> np.ndarray:
-    """Returns how many of a document's words each of its tokens stands for: floor differences of W k / n."""
+    """Returns the number of words that belong to each token, differences of floor(W k / n)."""
     counts = [np.diff(np.arange(n + 1) * w // n) for w, n in zip(words, tokens, strict=True)]
     return np.concatenate(counts)

@@ -183,6 +183,6 @@ def test_a_table_that_changes_while_it_is_read_is_named(
         return found
 
     monkeypatch.setattr(user_tables, "read", slowly)
-    with pytest.raises(ValueError, match="a table has changed while it was read"):
+    with pytest.raises(ValueError, match="a table changed while it was read"):
         load_table(table, tmp_path / "a")
     assert [path.name for path in (tmp_path / cache.FOLDER).glob("rows-*")] == []

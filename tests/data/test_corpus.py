@@ -110,7 +110,7 @@ def test_excluded_texts_are_left_out(texts: Path) -> None:
 @pytest.mark.parametrize(
     ("corpora", "message"),
     [
-        ((), r"data.corpora=\(\) names no texts"),
+        ((), r"data.corpora=\(\) is empty"),
         (("nowhere/*.txt",), r"data.corpora='nowhere/\*.txt': no file matches"),
         (("TEXTS/bad.txt",), "cannot be read as UTF-8 text"),
         (("TEXTS/two.txt",), "too few documents, 2: with data.holdout=0.1"),

@@ -105,7 +105,7 @@ def test_a_damaged_data_set_is_named(damage: str, few_reviews: str, tmp_path: Pa
         shard.write_bytes(shard.read_bytes()[: shard.stat().st_size // 2])
     else:
         (folder / "dataset_info.json").unlink()
-    with pytest.raises(ValueError, match="cannot be read.* move that folder away and prepare it again"):
+    with pytest.raises(ValueError, match="cannot be read.* move this folder and prepare the data set again"):
         reading.read(settings(str(tmp_path)))
 
 
@@ -125,6 +125,6 @@ def test_knobs_of_other_tasks_are_refused(task: str, knob: str, value: object) -
     check_task(knobs)
     knobs[knob] = value
     with pytest.raises(
-        ValueError, match=f"data.{knob}={value!r} does nothing for task '{task}'; leave it out"
+        ValueError, match=f"data.{knob}={value!r} has no effect for task '{task}'; leave it out"
     ):
         check_task(knobs)

@@ -120,7 +120,7 @@ def test_a_prepared_data_set_needs_no_lock(few_reviews: str, monkeypatch: pytest
 
 def test_a_directory_that_cannot_be_written_to(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match=r"synthetic_reviews cannot be written to .*name another directory"):
+    with pytest.raises(ValueError, match=r"synthetic_reviews cannot be written to .*give another directory"):
         tfds.prepared("synthetic_reviews", str(tmp_path / "file"), reviews.builder)
 
 

@@ -134,10 +134,10 @@ def test_own_features_of_tfds_are_read(few_reviews: str, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("dataset", "data_dir", "message"),
     [
-        ("huggingface:x/y", None, "'huggingface:x/y' is not a name of TFDS"),
-        ("kaggle:x", None, "'kaggle:x' is not a name of TFDS"),
-        ("x/../../y", None, "is not a name of TFDS"),
-        ("x/data_dir=y", None, "is not a name of TFDS"),
+        ("huggingface:x/y", None, "'huggingface:x/y' is not a TFDS name"),
+        ("kaggle:x", None, "'kaggle:x' is not a TFDS name"),
+        ("x/../../y", None, "is not a TFDS name"),
+        ("x/data_dir=y", None, "is not a TFDS name"),
         ("x", "gs://bucket/data", "gs://bucket/data is a URL"),
     ],
 )

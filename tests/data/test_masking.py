@@ -148,7 +148,7 @@ def test_the_last_batch_is_filled_at_weight_0() -> None:
         ({"length": 7}, "data.length=7 must be at least 8"),
         ({"batch": 0}, "data.batch=0 must be at least 1"),
         ({"rate": 0.0}, "data.mask_rate=0.0 must lie between 0 and 1"),
-        ({"length": 100_000}, "data.length=100000 is too long for the texts of a split, which have"),
+        ({"length": 100_000}, "data.length=100000 is too long for a split with"),
     ],
 )
 def test_bad_arguments(changes: dict, message: str) -> None:

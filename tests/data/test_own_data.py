@@ -172,7 +172,7 @@ BAD = {
     "gz": ("a.csv.gz", b"no gzip", "a.csv.gz cannot be read"),
     "bomb": ("a.csv.xz", lzma.compress(HEAD + b"a" * 2**26, preset=0), "more than"),
     "name": ("a.xlsx", b"", "a.xlsx is not a table that can be read; its name must end in .csv"),
-    "few": ("a.csv", HEAD + b"one,a\ntwo,b\n", "has 2 rows, of which data.holdout=0.2 cannot be kept"),
+    "few": ("a.csv", HEAD + b"one,a\ntwo,b\n", "has 2 rows, too few to hold out data.holdout=0.2"),
     "parquet": ("a.parquet", b"PAR1", "a.parquet"),
 }
 

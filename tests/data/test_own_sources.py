@@ -196,7 +196,7 @@ def test_any_tfds_data_set(few_reviews: str, tmp_path: Path, monkeypatch: pytest
     assert splits.knobs["labels"] == reviews.LABELS
     assert [len(split.rows) for split in (splits.train, splits.validation, splits.test)] == [200, 64, 200]
     settings.update({"labels": (), "validation": "test"})
-    with pytest.raises(ValueError, match="are train, test, test; name different splits"):
+    with pytest.raises(ValueError, match="are train, test, test; give different splits"):
         data.load(settings, directory=tmp_path)
 
 
@@ -259,7 +259,7 @@ def test_a_feature_that_is_no_text_and_examples_without_labels(tmp_path: Path) -
     given = {"dataset": "numbered_set", "dir": str(tmp_path), "vocab": 200}
     part = config.with_values(config.default("fourier", "tfds").data, given)
     with pytest.raises(
-        ValueError, match=r"data.text=n: this feature .*, not a text; name one of text, plain"
+        ValueError, match=r"data.text=n: this feature .*, not a text; give one of text, plain"
     ):
         data.load(config.with_values(part, {"text": "n"}), directory=tmp_path)
     (tmp_path / "run").mkdir()
@@ -267,5 +267,5 @@ def test_a_feature_that_is_no_text_and_examples_without_labels(tmp_path: Path) -
     assert data.load(named, directory=tmp_path / "run").knobs["text"] == "plain"
     splits = data.load(part, directory=tmp_path)
     assert data.hidden(splits.test.labels)
-    with pytest.raises(ValueError, match=r"data.train=test: 20 of 20 examples have no known label \(-1\)"):
+    with pytest.raises(ValueError, match=r"data.train=test: 20 of 20 examples have no valid label \(-1\)"):
         data.load(config.with_values(part, {"train": "test", "test": "train"}), directory=tmp_path)

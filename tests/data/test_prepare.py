@@ -183,7 +183,7 @@ def test_other_files_in_the_folder_are_not_read(tmp_path: Path) -> None:
 
 def test_a_half_written_data_set_is_named(tmp_path: Path) -> None:
     (tmp_path / "tfds" / "imdb_reviews" / "plain_text" / "1.0.0").mkdir(parents=True)
-    with pytest.raises(ValueError, match=r"imdb_reviews/plain_text/1.0.0 is half-written"):
+    with pytest.raises(ValueError, match=r"imdb_reviews/plain_text/1.0.0 is incomplete"):
         prepare("imdb_reviews", jsonl(tmp_path / "source"), str(tmp_path / "tfds"))
 
 

@@ -160,7 +160,7 @@ def test_labels_stand_on_first_tokens(tmp_path: Path) -> None:
         assert found == expected
     lost = sum(map(len, (words for words, _ in SENTENCES))) - int((batch["label"] != IGNORED).sum())
     assert lost
-    assert f"test: {lost} of 12 words are beyond data.length=10 tokens; they are not scored" in splits.notes
+    assert f"test: {lost} of 12 words exceed data.length=10 tokens and are not scored" in splits.notes
 
 
 def test_a_test_file_without_tags_has_no_labels(tmp_path: Path) -> None:

@@ -280,8 +280,8 @@ def test_heads_answer_where_they_are_asked() -> None:
         ({"pairs": 20}, "data.length=64 must be at least 80 for task 'recall' with data.pairs=20"),
         ({"vocab": 17}, "data.vocab=17 must be at least 18"),
         ({"power": 0.0}, "data.power=0.0 must be positive"),
-        ({"noise": 0.3}, "data.noise=0.3 does nothing for task 'recall'"),
-        ({"tokenizer": "bpe"}, "data.tokenizer='bpe' does nothing"),
+        ({"noise": 0.3}, "data.noise=0.3 has no effect for task 'recall'"),
+        ({"tokenizer": "bpe"}, "data.tokenizer='bpe' has no effect"),
     ],
 )
 def test_options_that_cannot_be_used(changes: dict[str, Any], message: str) -> None:

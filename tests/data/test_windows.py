@@ -114,7 +114,7 @@ def test_masks_of_an_evaluation_are_fixed() -> None:
 
 @pytest.mark.parametrize("make", [next_tokens, masked])
 def test_texts_shorter_than_a_window(make: type) -> None:
-    message = "data.length=5000 is too long for the texts of a split, which have [0-9]+ tokens; give more"
+    message = "data.length=5000 is too long for a split with [0-9]+ tokens; give more"
     with pytest.raises(ValueError, match=message):
         make(length=5000)
     with pytest.raises(ValueError, match="data.batch=0 must be at least 1"):

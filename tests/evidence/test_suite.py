@@ -141,7 +141,7 @@ def test_texts_of_pre_training_that_are_not_there(tmp_path: Path) -> None:
             "has no split 'unsupervised'; it has train, ",
         ),
         (("synthetic_reviews",), ("synthetic_reviews:tests",), "has no split 'tests'"),
-        ((), (), r"data.corpora=\(\) names no texts"),
+        ((), (), r"data.corpora=\(\) is empty"),
     ],
 )
 def test_each_text_of_pre_training_is_looked_for(

@@ -60,9 +60,9 @@ def test_a_run_goes_on_from_another(
     [
         (
             "model.d",
-            "model.d cannot be set together with init_from=x, which determines the architecture; leave it out",
+            "model.d cannot be set together with init_from=x, which determines the architecture; leave it",
         ),
-        ("model.classes", "model.classes cannot be set: the data determine it; leave it out"),
+        ("model.classes", "model.classes cannot be set because the data determine it"),
     ],
 )
 def test_knobs_without_effect_are_refused(name: str, message: str, toy: config.Config) -> None:

@@ -104,7 +104,7 @@ def test_every_mixer_is_sound_at_its_own_sizes() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--config=configs/lm.py:files"], "data.corpora=() names no texts"),
+        (["--config=configs/lm.py:files"], "data.corpora=() is empty"),
         (["--config=configs/lm.py:fourier-wikitext2"], "needs causal mixers, not 'fourier'; choose one of"),
         (
             ["--config=configs/lm.py:wikitext2", "--config.model.mixer.causal=False"],
@@ -114,7 +114,7 @@ def test_every_mixer_is_sound_at_its_own_sizes() -> None:
             ["--config=configs/mlm.py:wikitext2", "--config.data.tokenizer=bytes"],
             "data.tokenizer='bytes' has no [MASK]",
         ),
-        (["--config=configs/lm.py:files", "CORPORA"], "data.length=128 is too long for the texts of a split"),
+        (["--config=configs/lm.py:files", "CORPORA"], "data.length=128 is too long for a split"),
     ],
 )
 def test_what_cannot_be_is_one_line(given: list[str], message: str, tmp_path: Path) -> None:

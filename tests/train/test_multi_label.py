@@ -204,7 +204,7 @@ def test_losses_of_one_class_are_refused(knob: dict[str, Any]) -> None:
     c.train.monitor = "accuracy"
     with pytest.raises(ValueError, match="choose one of micro_f1, macro_f1, subset_accuracy, loss"):
         monitor.check(c)
-    with pytest.raises(ValueError, match="is for the task 'files', not 'tags'"):
+    with pytest.raises(ValueError, match="needs the task 'files', not 'tags'"):
         data.check(options(task="tags", train="a.jsonl"))
 
 

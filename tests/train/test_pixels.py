@@ -59,5 +59,5 @@ def test_pixels_as_tokens(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     )
     assert shapes_["params"]["encoder"]["tokens"]["embedding"].shape == (256, 128)
     c.data.length = 512
-    with pytest.raises(ValueError, match="data.length=512 must be 1024, the pixels of an image"):
+    with pytest.raises(ValueError, match="data.length=512 must be 1024, the number of pixels of an image"):
         data.load(c.data, directory=tmp_path)

@@ -259,7 +259,7 @@ def test_as_many_questions_as_images(asked: Path, shapes_picture: str) -> None:
 def test_what_would_change_the_answer_is_refused(task: str, knob: str, value: Any) -> None:
     c = config.default("attention", task)
     c.data[knob] = value
-    with pytest.raises(ValueError, match=f"data.{knob}=.* would move or mix what task '{task}' asks"):
+    with pytest.raises(ValueError, match=f"data.{knob}=.* would change the correct answers of task '{task}'"):
         config.check(c)
 
 

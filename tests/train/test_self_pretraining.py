@@ -100,8 +100,8 @@ def test_the_task_begins_with_the_weights_of_its_masked_model(few_reviews: str, 
 @pytest.mark.parametrize(
     ("task", "knobs", "message"),
     [
-        ("recall", {}, "data.masked=True is for tasks with tokens and labels, not for 'recall'"),
-        ("mnist", {}, "not for 'mnist'; choose a task on texts, or 'pixels'"),
+        ("recall", {}, "data.masked=True needs a task with tokens and labels, not 'recall'"),
+        ("mnist", {}, "not 'mnist'; choose a task on texts, or 'pixels'"),
         ("reviews", {"init_from": "runs/a"}, "train.self_pretrain=1 and init_from=runs/a exclude each other"),
         ("reviews", {"data.masked": True}, "is a masked language model already"),
         ("reviews", {"train.seeds": 2}, "trains one network, not train.seeds=2; start a run for each seed"),

@@ -1,4 +1,4 @@
-"""Loaders, one for each kind of input: from the `data` part of a configuration to `Splits`."""
+"""Loads the data that a configuration describes; each kind of input has a loader."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,15 +22,19 @@ def load(
     tokenizer: Path | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Splits:
-    """Reads and encodes the data of `config.task`.
+    """Reads and encodes the data of a task.
 
-    The tokenizer is the one in the run's `directory`. If there is none yet, it is made as `config.tokenizer`
-    says, fitted on train where necessary, and written there. The order of train is drawn from `seed`;
-    validation and test keep theirs.
+    The tokenizer is the one in the run's directory. If the directory has none, the tokenizer that
+    `data.tokenizer` describes is fitted or copied, and saved there. The order of the training set is drawn
+    from `seed`; validation and test sets keep their order.
 
     Args:
-      tokenizer: a file to be used instead of what `config.tokenizer` says.
-      say: called with a line before each slow step.
+      config: the `data` part of the configuration.
+      directory: directory of the run.
+      seed: seed of the order of the training set; default 0.
+      epochs: number of epochs; default 1.
+      tokenizer: tokenizer file that replaces `data.tokenizer`; default None.
+      say: called with a line before each slow step; default: nothing.
     Raises: ValueError for an invalid configuration or data set.
     """
     if tokenizer and not tokenizer_file(directory).exists():

@@ -18,7 +18,12 @@ from fourier_attn.data.windows import NextTokenBatches, Windows, separator
 
 
 def load(config: DataConfig, directory: Path, say: Callable[[str], None], **order: int) -> Splits:
-    """Loads documents as windows of their tokens, as `fourier_attn.data.load`."""
+    """Loads documents as windows of tokens.
+
+    Args:
+      config, directory, say: see `fourier_attn.data.load`.
+      order: seed and epochs of the training set, see `fourier_attn.data.load`.
+    """
     task, texts = TASKS[config.task], read_corpora(config)
     tokenizer = run_tokenizer(config, directory, texts["train"], say)
     documents = {
@@ -53,7 +58,16 @@ def _batches(
     words: list[int],
     common: dict[str, int],
 ) -> Windows:
-    """Returns the batches of a split, as a head needs them."""
+    """Returns the batches of a split for a head.
+
+    Args:
+      head: "lm", "mlm" or "pretraining".
+      config: the `data` part of the configuration.
+      tokenizer: the tokenizer.
+      documents: token ids of each document.
+      words: number of words of each document's text.
+      common: further arguments of all kinds of batches.
+    """
     if head == "lm":
         ids = special(tokenizer)
         return NextTokenBatches(documents, words, separator=separator(ids), pad=ids.pad, **common)
@@ -64,7 +78,13 @@ def _batches(
 
 
 def _note(documents: Mapping[str, list[np.ndarray]], words: Mapping[str, list[int]], unknown: int) -> str:
-    """Returns the line about tokens, words and what the tokenizer does not know."""
+    """Returns a line about tokens, tokens per word, and unknown tokens.
+
+    Args:
+      documents: token ids of each document, by split.
+      words: number of words of each document's text, by split.
+      unknown: id of the unknown token.
+    """
     counts, shares = [], []
     for split in LIMITS:
         tokens = sum(map(len, documents[split]))

@@ -1,4 +1,4 @@
-"""The steps that loaders of texts share: the run's tokenizer, encoded splits, batches of tokens."""
+"""Holds the steps that all loaders of texts need: tokenizer, encoding, batches of tokens."""
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
@@ -30,12 +30,14 @@ def run_tokenizer(
     say: Callable[[str], None] = lambda line: None,
     cache: DataCache | None = None,
 ) -> Any:
-    """Returns the tokenizer of a run; if its directory has none, copies or fits one and writes it there.
+    """Returns the tokenizer of a run. If its directory has none, one is copied or fitted, and saved there.
 
     Args:
-      texts: what a tokenizer is fitted on, at most `config.fit_examples` of them.
-      say: called with a line before a tokenizer is fitted, and with the fit's notes.
-      cache: stores a tokenizer that was fitted.
+      config: the `data` part of the configuration.
+      directory: directory of the run.
+      texts: texts to fit a tokenizer on; at most `data.fit_examples` are used.
+      say: called with a line before the fit, and with notes about it; default: nothing.
+      cache: stores a fitted tokenizer; default None.
     """
     if not tokenizer_file(directory).exists():
         if names_file(config.tokenizer):
@@ -50,7 +52,13 @@ def run_tokenizer(
 
 
 def restore_tokenizer(cache: DataCache, config: DataConfig, directory: Path) -> None:
-    """Writes the cached tokenizer into a run's directory, if the run fits one and its directory has none."""
+    """Copies a cached tokenizer into a run's directory, if the run fits a tokenizer and has none yet.
+
+    Args:
+      cache: the cache.
+      config: the `data` part of the configuration.
+      directory: directory of the run.
+    """
     if config.tokenizer in KINDS:
         cache.restore_tokenizer(directory)
 
@@ -58,7 +66,14 @@ def restore_tokenizer(cache: DataCache, config: DataConfig, directory: Path) -> 
 def token_batches(
     config: DataConfig, tokenizer: Any, parts: Mapping[str, CachedSplit], order: Mapping[str, int]
 ) -> dict[str, Batches]:
-    """Returns the batches of each split; those of train in the order of `seed` for so many `epochs`."""
+    """Returns the batches of each split.
+
+    Args:
+      config: the `data` part of the configuration.
+      tokenizer: the tokenizer.
+      parts: the encoded splits.
+      order: `seed` and `epochs` of the training set.
+    """
     ids, lengths, size = special(tokenizer), padded_lengths(config), config.batch
 
     def batches(part: CachedSplit, **order: int) -> Batches:
@@ -68,12 +83,12 @@ def token_batches(
 
 
 def model_knobs(task: Task, vocab: int) -> dict[str, Any]:
-    """Returns the knobs of a model of tokens that the data determine."""
+    """Returns the options of a model on tokens that the data determine."""
     return {"inputs": "tokens", "vocab": vocab, "head": task.head, "classes": max(len(task.labels), 1)}
 
 
 def cut_note(rows: PackedTokens, length: int) -> list[str]:
-    """Returns a note on the texts of train that are longer than `data.length`, if there are any."""
+    """Returns a note on training texts that are longer than `data.length`; [] if all are shorter."""
     count = 0 if rows.cut is None else int(rows.cut.sum())
     if not count:
         return []

@@ -1,4 +1,4 @@
-"""Loads images that a model reads as patches, with questions where the task asks some."""
+"""Loads images that a model reads as patches, with questions if the task has some."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +17,12 @@ from fourier_attn.knobs import with_values
 
 
 def load(config: DataConfig, directory: Path, say: Callable[[str], None], **order: int) -> Splits:
-    """Loads the images of a task, as `fourier_attn.data.load`."""
+    """Loads images that the model reads as patches.
+
+    Args:
+      config, directory, say: see `fourier_attn.data.load`.
+      order: seed and epochs of the training set, see `fourier_attn.data.load`.
+    """
     pictures, knobs, notes = reading.read_images(config)
     task = task_of(with_values(config, knobs))
     train, test = pictures["train"], task.tests[0]
@@ -58,14 +63,13 @@ def _augmentation(config: DataConfig, train: Pictures) -> Augmentation:
     rows, cols = train.images.shape[1:3]
     if config.crop >= min(rows, cols):
         raise ValueError(
-            f"data.crop={config.crop} would leave nothing of images of {rows} x {cols} pixels; "
-            "make it smaller"
+            f"data.crop={config.crop} is too large for images of {rows} x {cols} pixels; reduce it"
         )
     return Augmentation(config.flip, config.crop, config.mix)
 
 
 def _origins(config: DataConfig, pictures: dict[str, Pictures]) -> dict[str, list[Origin]]:
-    """Returns the file of each image that the user's own folders of validation and test have."""
+    """Returns the file of each image in the custom folders of validation and test."""
     folders = {split: Path(config[split] or config.train) for split in ("validation", "test")}
     return {
         split: [Origin(str(folder / name), None) for name in pictures[split].ids]

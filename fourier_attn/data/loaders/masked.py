@@ -1,4 +1,4 @@
-"""Masks the inputs of a task for self-pretraining: its own training inputs, without its labels."""
+"""Masks the inputs of a task for self-pretraining, without using its labels."""
 
 from types import MappingProxyType
 from typing import Any
@@ -14,21 +14,22 @@ from fourier_attn.data.text import load_tokenizer
 
 
 class MaskedSplit:
-    """Makes batches with masked tokens from those of a task, `batches[step]`.
+    """Makes batches with masked tokens from the batches of a task, `batches[step]`.
 
-    Of each example a share `rate` of its tokens is chosen, as `Masks` says. The masks of example i in epoch e
-    are drawn from (seed, e, i); in evaluation from (mask_seed, 0, i), so that they are the same for every
-    network and epoch.
+    The share `rate` of each example's tokens is masked, see `Masks`. The masks of example i in epoch e are
+    drawn from (seed, e, i). In evaluation they are drawn from (seed, 0, i), so that they are the same for
+    every network and epoch.
 
-    A batch is that of the task, with masked inputs (b, t), answer_positions (b, p), and label (b, p), the
-    tokens that were there, `IGNORED` beyond those that were chosen. p = round(rate length), at least 1.
+    A batch is that of the task with masked inputs (b, t), answer_positions (b, p), the places of the chosen
+    tokens, and label (b, p), their original tokens. Unused places have the label `IGNORED`, and
+    p = round(rate length) is at least 1.
 
     Args:
       split: batches of tokens with padding.
-      masks: draws the tokens, p in a row.
+      masks: chooses p tokens of a row.
       rate: share of the tokens of an example.
-      seed: of the masks.
-      training: whether masks are drawn anew in each epoch.
+      seed: seed of the masks.
+      training: whether masks differ between epochs.
     Source: Amos et al., Never Train from Scratch, ICLR 2024, arXiv 2310.02980 (self-pretraining).
     """
 
@@ -54,12 +55,14 @@ class MaskedSplit:
 
 
 def masked(splits: Splits, config: DataConfig, seed: int) -> Splits:
-    """Returns the splits of a task as those of a masked language model on its inputs.
+    """Returns the splits of a masked language model on the inputs of a task.
 
-    Without [MASK] in the vocabulary, as with words, bytes or pixels, the chosen tokens become random ones.
+    If the vocabulary lacks [MASK], as for words, bytes or pixels, the chosen tokens become random ones.
 
     Args:
-      seed: of the masks of train.
+      splits: the splits of the task.
+      config: the `data` part of the configuration.
+      seed: seed of the masks of the training set; those of evaluation have `data.split_seed`.
     """
     tokenizer: Any = None if splits.tokenizer is None else load_tokenizer(splits.tokenizer)
     if tokenizer is None:

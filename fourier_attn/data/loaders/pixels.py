@@ -15,15 +15,20 @@ GREY_VALUES = 256
 
 
 def load(config: DataConfig, directory: Path, say: Callable[[str], None], **order: int) -> Splits:
-    """Loads the pixels of a task, as `fourier_attn.data.load`; without a tokenizer."""
+    """Loads images as sequences of grey values, without a tokenizer.
+
+    Args:
+      config, directory, say: see `fourier_attn.data.load`.
+      order: seed and epochs of the training set, see `fourier_attn.data.load`.
+    """
     task, (pictures, _, _) = TASKS[config.task], reading.read_images(config)
 
     def batches(split: str, **order: int) -> Batches:
         rows, labels = grey(pictures[split].images), pictures[split].labels
         if rows.shape[1] != config.length:
             raise ValueError(
-                f"data.length={config.length} must be {rows.shape[1]}, the pixels of an image of task "
-                f"{config.task!r}"
+                f"data.length={config.length} must be {rows.shape[1]}, the number of pixels of an image of "
+                f"task {config.task!r}"
             )
         return Batches(list(rows), labels, buckets=rows.shape[1:], batch=config.batch, **order)
 

@@ -1,4 +1,4 @@
-"""Draws the questions of the synthetic skills: train afresh for every batch, the other splits once."""
+"""Generates the sequences of the synthetic skills: new ones for each training batch, fixed ones otherwise."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,29 +13,33 @@ from fourier_attn.data.skills import Knobs, Questions
 from fourier_attn.data.splits import Splits
 from fourier_attn.data.tasks import task_of
 
-TRAIN, EVALUATION = 16_000, 1_000  # examples of an epoch, and of validation and of test
-# The first number of a seed says the split, so that no two splits draw from the same numbers.
+TRAIN, EVALUATION = 16_000, 1_000  # number of examples of an epoch, and of validation and test
+# The first number of each split's seed, so that splits use different random numbers.
 STREAMS = {"train": 0, "validation": 1, "test": 2}
 
 
 class QuestionBatches:
-    """Makes batches of questions, `batches[step]`, each a function of (seed, step).
+    """Makes batches of synthetic sequences, `batches[step]`, each a function of (seed, step).
 
-    Training draws every batch afresh. An evaluation has `size` examples, the same each time, and fills the
-    last batch with copies of its first example at weight 0.
+    Training generates every batch anew. Evaluation has `size` fixed examples, and fills the last batch with
+    copies of its first example with weight 0.
 
-    A batch is a dict: inputs (b, t); answer_positions (b, p), the places that are asked; label (b, p), the
-    answers there, `IGNORED` where a sequence asks for fewer; weight (b), 1 or 0; index (b). Of `compress` all
-    places are asked.
+    A batch is a dict:
+
+        inputs (b, t)              tokens
+        answer_positions (b, p)    places with an answer; all places for `compress`
+        label (b, p)               the answers; `IGNORED` if a sequence has fewer
+        weight (b,)                1, or 0 for copies that fill up the batch
+        index (b,)                 index of the example
 
     Args:
       name: a key of `SKILLS`.
-      knobs: of the task.
+      knobs: options of the task.
       split: a key of `STREAMS`.
-      size: examples of an epoch; training rounds it up to whole batches.
-      batch: examples b.
-      seed: of the draws.
-      epochs: of training.
+      size: number of examples of an epoch; training rounds it up to whole batches.
+      batch: number of examples b of a batch.
+      seed: random seed.
+      epochs: number of epochs; default 1.
     """
 
     def __init__(
@@ -45,7 +49,7 @@ class QuestionBatches:
         self.stream, self.fresh = (STREAMS[split], seed), split == "train"
         self.places = skills.SKILLS[name].asked(knobs)
         self.steps_per_epoch = -(-size // batch)
-        # of train those of the first epoch, by which a run is recognised
+        # for training the first epoch, which is used for the fingerprint of a run
         parts = [self._draw(step) for step in range(self.steps_per_epoch)]
         rows, labels = (
             np.concatenate(part)[: None if self.fresh else size] for part in zip(*parts, strict=True)
@@ -79,9 +83,13 @@ class QuestionBatches:
 
 
 def load(config: DataConfig, directory: Path, say: Callable[[str], None], **order: int) -> Splits:
-    """Draws the questions of a task, as `fourier_attn.data.load`; without a tokenizer.
+    """Generates the sequences of a task, without a tokenizer.
 
-    Train depends on the run's seed; validation and test on `split_seed` alone.
+    The training set depends on the run's seed, validation and test sets only on `data.split_seed`.
+
+    Args:
+      config, directory, say: see `fourier_attn.data.load`.
+      order: seed and epochs of the training set, see `fourier_attn.data.load`.
     """
     knobs = skills.knobs_of(config)
     skills.check(config.task, knobs)

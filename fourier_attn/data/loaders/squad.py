@@ -16,7 +16,12 @@ from fourier_attn.data.text import tokenizer_file
 
 
 def load(config: DataConfig, directory: Path, say: Callable[[str], None], **order: int) -> Splits:
-    """Loads the files `train`, `validation` and `test`, as `fourier_attn.data.load`."""
+    """Loads the files of questions `train`, `validation` and `test`.
+
+    Args:
+      config, directory, say: see `fourier_attn.data.load`.
+      order: seed and epochs of the training set, see `fourier_attn.data.load`.
+    """
     read = squad.read(config)
     texts = (text for each in read.parts["train"] for text in (each.question, each.context))
     tokenizer = run_tokenizer(config, directory, dict.fromkeys(texts), say)
@@ -44,7 +49,7 @@ def load(config: DataConfig, directory: Path, say: Callable[[str], None], **orde
 
 
 def _notes(train: SpanBatches, unanswerable: bool) -> list[str]:
-    """Returns notes on the questions of train: their windows, and answers that no window holds."""
+    """Returns notes on the training set: windows, answers that fit into no window, unanswerable questions."""
     held = np.split(train.labels.any(axis=1), np.cumsum([len(each.begins) for each in train.asked])[:-1])
     lost = sum(
         bool(each.question.answers) and not inside.any()
@@ -52,8 +57,8 @@ def _notes(train: SpanBatches, unanswerable: bool) -> list[str]:
     )
     notes = [f"train: {len(train.asked):,} questions in {len(train.rows):,} windows"]
     if lost:
-        notes.append(f"train: the answers to {lost:,} questions are whole in no window; raise data.length")
+        notes.append(f"train: the answers to {lost:,} questions fit into no window; increase data.length")
     if unanswerable:
         none = sum(not each.question.answers for each in train.asked)
-        notes.append(f"train: {none:,} questions have no answer, so the run may answer with none")
+        notes.append(f"train: {none:,} questions have no answer, so the run may predict that")
     return notes

@@ -1,4 +1,4 @@
-"""Loads the user's own tables, whose texts are never held in memory."""
+"""Loads custom tables without holding all their texts in memory."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,7 +22,12 @@ from fourier_attn.knobs import with_values
 
 
 def load(config: DataConfig, directory: Path, say: Callable[[str], None], **order: int) -> Splits:
-    """Loads the tables `train`, `validation` and `test`, as `fourier_attn.data.load`."""
+    """Loads the tables `train`, `validation` and `test`.
+
+    Args:
+      config, directory, say: see `fourier_attn.data.load`.
+      order: seed and epochs of the training set, see `fourier_attn.data.load`.
+    """
     columns, files = user_tables.columns_of(config)._asdict(), user_tables.fingerprints(config)
     config = with_values(config, columns)
     place = cache.of_tables(config, files)
@@ -31,7 +36,7 @@ def load(config: DataConfig, directory: Path, say: Callable[[str], None], **orde
     if encoded is None or not _has_classes(encoded, config.labels):
         encoded = _encoded(config, directory, place, say)
         if user_tables.fingerprints(config) != files:
-            raise ValueError(f"{config.train}: a table has changed while it was read; start again")
+            raise ValueError(f"{config.train}: a table changed while it was read; start again")
         place.store(directory, encoded)
     parts, facts = encoded
     knobs = columns | {"labels": tuple(facts["labels"])}
@@ -55,14 +60,21 @@ def load(config: DataConfig, directory: Path, say: Callable[[str], None], **orde
 
 
 def _has_classes(cached: CachedSplits, labels: Sequence[str]) -> bool:
-    """Returns whether rows were cached with the classes that are named now, or with train's if none is."""
+    """Returns whether the cached rows have the classes `labels`; (): those of the training set."""
     return list(labels) == cached.facts["labels"] if labels else not cached.facts["named"]
 
 
 def _encoded(
     config: DataConfig, directory: Path, place: DataCache, say: Callable[[str], None]
 ) -> CachedSplits:
-    """Returns the tables as token ids, with facts; also puts the tokenizer into the run's directory."""
+    """Encodes the tables, and saves the tokenizer in the run's directory.
+
+    Args:
+      config: the `data` part of the configuration.
+      directory: directory of the run.
+      place: the cache.
+      say: called with a line before each slow step.
+    """
     read = user_tables.read(config)
     texts = read.texts("train", config.fit_examples)
     tokenizer = run_tokenizer(config, directory, texts, say, place)

@@ -1,4 +1,4 @@
-"""Loads tagged sentences: each word's tag is the label of the word's first token."""
+"""Loads tagged sentences; the tag of each word is the label of its first token."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,10 +18,14 @@ from fourier_attn.knobs import with_values
 
 
 def load(config: DataConfig, directory: Path, say: Callable[[str], None], **order: int) -> Splits:
-    """Loads the files `train`, `validation` and `test`, as `fourier_attn.data.load`.
+    """Loads the tagged sentences of `train`, `validation` and `test`.
 
-    A batch also has answer_positions (b, p), the first token of each word, and label (b, p), its tag; where a
-    sentence has fewer words, the label is `IGNORED`. Words that are cut off have no label.
+    A batch also has answer_positions (b, p), the first token of each word, and label (b, p), its tag. Unused
+    places have the label `IGNORED`, and words that are cut off have no label.
+
+    Args:
+      config, directory, say: see `fourier_attn.data.load`.
+      order: seed and epochs of the training set, see `fourier_attn.data.load`.
     """
     read = tagged.read(config)
     knobs = {"labels": read.labels}
@@ -73,7 +77,14 @@ def load(config: DataConfig, directory: Path, say: Callable[[str], None], **orde
 def labels_of(
     sentences: Sequence[Sentence], names: Sequence[str], places: Sequence[np.ndarray], width: int
 ) -> np.ndarray:
-    """Returns the class of each word that has a place (n, width); -1 for words without a tag."""
+    """Returns the class of each word that was read (n, width); -1 for words without a tag.
+
+    Args:
+      sentences: n sentences.
+      names: names of the tags.
+      places: first token of each word that was read, for each sentence.
+      width: number of columns; unused ones are `IGNORED`.
+    """
     numbers = {name: i for i, name in enumerate(names)}
     rows = [
         np.array([numbers[tag] for tag in sentence.tags] if sentence.tags else [-1] * len(sentence.words))
@@ -84,13 +95,20 @@ def labels_of(
 
 
 def _cut(name: str, part: tagged.TaggedSplit, places: Sequence[np.ndarray], config: DataConfig) -> list[str]:
-    """Returns a note on the words of a split that are cut off, if there are any."""
+    """Returns a note on the words of a split that are cut off; [] if none is.
+
+    Args:
+      name: name of the split.
+      part: its sentences.
+      places: first token of each word that was read, for each sentence.
+      config: the `data` part of the configuration.
+    """
     words = sum(len(sentence.words) for sentence in part.sentences)
     read = sum(map(len, places))
     if words == read:
         return []
     what = "learned" if name == "train" else "scored"
     return [
-        f"{name}: {words - read:,} of {words:,} words are beyond data.length={config.length} tokens; they "
-        f"are not {what}"
+        f"{name}: {words - read:,} of {words:,} words exceed data.length={config.length} tokens and are not "
+        f"{what}"
     ]

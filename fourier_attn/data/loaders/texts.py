@@ -1,4 +1,4 @@
-"""Loads texts that TFDS reads."""
+"""Loads texts from TFDS data sets."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -26,7 +26,12 @@ from fourier_attn.knobs import with_values
 
 
 def load(config: DataConfig, directory: Path, say: Callable[[str], None], **order: int) -> Splits:
-    """Loads the texts of a task, as `fourier_attn.data.load`; a cached encoding is used if there is one."""
+    """Loads the texts of a task, from the cache if they are in it.
+
+    Args:
+      config, directory, say: see `fourier_attn.data.load`.
+      order: seed and epochs of the training set, see `fourier_attn.data.load`.
+    """
     knobs = reading.tfds_knobs(config) if config.task == "tfds" else {}
     config = with_values(config, knobs)
     task, (parts, facts) = reading.split_names(config), _encoded(config, directory, say)
@@ -51,7 +56,7 @@ def load(config: DataConfig, directory: Path, say: Callable[[str], None], **orde
 
 
 def _encoded(config: DataConfig, directory: Path, say: Callable[[str], None]) -> CachedSplits:
-    """Returns the splits as token ids, with notes; also puts the tokenizer into the run's directory."""
+    """Encodes the splits or takes them from the cache, and saves the tokenizer in the run's directory."""
     place = cache.of_tfds(config)
     restore_tokenizer(place, config, directory)
     if cached := place.find(directory):
@@ -76,7 +81,7 @@ def _rows(part: Examples) -> Iterable[tuple[str, ...]]:
 
 
 def _tfds_notes(config: DataConfig, labels: np.ndarray) -> list[str]:
-    """Returns which features of a TFDS data set were taken, and the classes with their counts in train."""
+    """Returns notes on the features of a TFDS data set, and on the classes with their training examples."""
     taken, names = Columns(config.text, config.text_pair, config.label), config.labels
     notes = [describe_columns(taken, ())]
     if names:
