@@ -174,9 +174,9 @@ class MaskedTokenBatches(Windows):
 class MaskedBatches(Windows):
     """Makes batches for pretraining, `batches[step]`, each a function of (seed, step).
 
-    The documents of a split, with an end token after each, are concatenated and cut into windows of length
-    - 3 tokens, so that rows have no padding. A window is cut into two segments, A and B, at a random place in its
-    middle half, and half of the windows are swapped (label 1):
+    The documents of a split, with an end token after each, are concatenated and cut into windows of
+    length - 3 tokens, so that rows have no padding. A window is cut into two segments, A and B, at a random
+    place in its middle half, and half of the windows are swapped (label 1):
 
         [CLS] A [SEP] B [SEP]        or        [CLS] B [SEP] A [SEP]
 

@@ -111,7 +111,7 @@ def test_long_words_are_fitted_in_pieces() -> None:
     said: list[str] = []
     word = "".join(np.random.default_rng(0).choice([*"abcdefgh"], 50_000))
     tokenizer = text.fit("bpe", ["a film", word, f"two {word}"], 200, said.append)
-    assert said == ["note: 2 texts have words of more than 1,000 characters, fitted in pieces"]
+    assert said == ["note: 2 texts have words of more than 1,000 characters, split for the fit"]
     assert tokenizer.get_vocab_size() == 200
     pieces = [*fitting.Pieces([word + " b"])]
     assert pieces[0].replace(" ", "") == word + "b"

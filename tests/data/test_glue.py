@@ -151,7 +151,7 @@ def test_the_labels_of_sst2s_test_set(tiny: Path, tmp_path: Path, capsys: pytest
     read = tfds.data_source("glue/sst2", data_dir=tmp_path / "tfds", download=False)["test"]
     texts = {row["idx"]: (row["sentence"].decode(), row["label"]) for row in read}
     assert texts == {0: ('It " ends ( badly ) .', 0), 1: ("Fine , fine .", 1)}
-    assert "TFDS itself has -1 there" in capsys.readouterr().out
+    assert "in TFDS they are -1" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("rows", ["fine, fine\t1\nIt ends ( badly ) .\t0\n", "It ends ( badly ) .\t0\n"])
@@ -269,11 +269,11 @@ def test_a_submission(name: str, predictions: object, lines: list[str], tmp_path
 @pytest.mark.parametrize(
     ("name", "predictions", "index", "message"),
     [
-        ("glue/rte", [0, 2], None, "prediction 2 is none of the 2 classes of RTE"),
-        ("glue/rte", [-1], None, "prediction -1 is none"),
-        ("glue/sst2", [0.5], None, "prediction 0.5 is none"),
+        ("glue/rte", [0, 2], None, "prediction 2 is not one of the 2 classes of RTE"),
+        ("glue/rte", [-1], None, "prediction -1 is not one"),
+        ("glue/sst2", [0.5], None, "prediction 0.5 is not one"),
         ("glue/stsb", [float("nan")], None, "prediction nan"),
-        ("glue/sst2", [0, 1], [0, 2], "index must hold each of 0 to 1 once"),
+        ("glue/sst2", [0, 1], [0, 2], "index must contain each of 0 to 1 once"),
     ],
 )
 def test_a_bad_submission(

@@ -102,7 +102,7 @@ def damaged(where: Path, name: str, change: Callable[[bytes], bytes]) -> None:
     ("name", "change", "message"),
     [
         ("train-labels-idx1-ubyte", lambda b: idx_file(np.zeros(59, np.uint8)), "60 images and 59 labels"),
-        ("train-images-idx3-ubyte", lambda b: b[:-1], "47,039 bytes after its head, which says"),
+        ("train-images-idx3-ubyte", lambda b: b[:-1], "47,039 bytes of data, but its header says"),
         ("train-images-idx3-ubyte", lambda b: b[:7], "is not an IDX file of bytes with 3 axes"),
         ("t10k-labels-idx1-ubyte", lambda b: b"\x1f\x8b" + b, "is not an IDX file of bytes with 1 axes"),
         ("t10k-labels-idx1-ubyte", lambda b: b[:-1] + b"\x0a", "a label of 10 or more"),
@@ -114,7 +114,7 @@ def damaged(where: Path, name: str, change: Callable[[bytes], bytes]) -> None:
         (
             "t10k-images-idx3-ubyte",
             lambda b: b[:4] + b"\xff" * 12 + b[16:],
-            "bytes after its head, which says",
+            "bytes of data, but its header says",
         ),
     ],
 )
@@ -129,7 +129,7 @@ def test_damaged_idx_files(tmp_path: Path, name: str, change: Callable, message:
 def test_files_that_are_cut_off_or_missing(tmp_path: Path) -> None:
     source = idx_files(tmp_path / "files", lzma.compress, ".xz")
     damaged(source, "train-images-idx3-ubyte.xz", lambda b: b[: len(b) // 2])
-    with pytest.raises(ValueError, match=r"train-images-idx3-ubyte\.xz cannot be read to its end"):
+    with pytest.raises(ValueError, match=r"train-images-idx3-ubyte\.xz cannot be read completely"):
         prepare("mnist", source, str(tmp_path / "tfds"))
     (source / "train-images-idx3-ubyte.xz").unlink()
     with pytest.raises(ValueError, match="has no train-images-idx3-ubyte"):
@@ -139,10 +139,10 @@ def test_files_that_are_cut_off_or_missing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("form", "name", "change", "message"),
     [
-        ("bin", "data_batch_2.bin", lambda b: b[:-1], "no multiple of 3073"),
-        ("bin", "test_batch.bin", lambda b: b"", "0 bytes, no multiple of 3073"),
+        ("bin", "data_batch_2.bin", lambda b: b[:-1], "not a multiple of 3073"),
+        ("bin", "test_batch.bin", lambda b: b"", "0 bytes, not a multiple of 3073"),
         ("bin", "test_batch.bin", lambda b: b"\x0a" + b[1:], "a label of 10 or more"),
-        ("delta", "labels.npz", lambda b: b[:-30], "holds no labels"),
+        ("delta", "labels.npz", lambda b: b[:-30], "contains no labels"),
         ("delta", "data_batch_1.delta.xz", lambda b: lzma.compress(bytes(3072)), "13 images and 15 labels"),
     ],
 )
@@ -156,7 +156,7 @@ def test_damaged_cifar_files(tmp_path: Path, form: str, name: str, change: Calla
 def test_a_label_file_with_objects_is_refused(tmp_path: Path) -> None:
     cifar_files(tmp_path / "files", "delta")
     np.savez(tmp_path / "files" / "labels.npz", train=np.array([{}]), test_first1000=np.array([{}]))
-    with pytest.raises(ValueError, match="holds no labels"):
+    with pytest.raises(ValueError, match="contains no labels"):
         prepare("cifar10", tmp_path / "files", str(tmp_path / "tfds"))
 
 
@@ -164,7 +164,7 @@ def test_a_label_file_that_unpacks_to_more_than_labels_is_refused(tmp_path: Path
     cifar_files(tmp_path / "files", "delta")
     labels = {"train": np.zeros(2**24, np.uint8), "test_first1000": np.zeros(1, np.uint8)}
     np.savez_compressed(tmp_path / "files" / "labels.npz", **labels)
-    with pytest.raises(ValueError, match=r"holds no labels .*it unpacks to 16,777,"):
+    with pytest.raises(ValueError, match=r"contains no labels .*it decompresses to 16,777,"):
         prepare("cifar10", tmp_path / "files", str(tmp_path / "tfds"))
 
 

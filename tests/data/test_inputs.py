@@ -114,10 +114,10 @@ def plain(contents: bytes) -> Callable[[Path], Path]:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda where: where / "none", "none does not exist; name a table"),
+        (lambda where: where / "none", "none does not exist; give a table"),
         (plain(b"msg,lab\na,b\n"), "'msg,lab', which looks like a table header without the column message"),
         (plain(b'[{"text": "a"}]\n'), "is a JSON array; write one object in each line"),
-        (plain(gzip.compress(b"a\nb\n")[:-6]), "unnamed cannot be read beyond line"),
+        (plain(gzip.compress(b"a\nb\n")[:-6]), "unnamed cannot be read after line"),
         (plain(gzip.compress(b"a\nb\n")[:12]), r"unnamed cannot be read \(Compressed file ended"),
         (plain(b"\x1f\x8bxx" + b"a" * 99), r"unnamed cannot be read \(Unknown compression"),
         (plain(gzip.compress(b"PAR1" + b"a" * 99)[:-9]), "unnamed cannot be read "),
@@ -134,7 +134,7 @@ def test_what_cannot_be_read(make: Callable[[Path], Path], message: str, tmp_pat
 
 def test_a_table_without_the_column(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"a,b\n1,2\n")
-    with pytest.raises(ValueError, match="a.csv has no 'message', but 'a', 'b'; give the columns the names"):
+    with pytest.raises(ValueError, match="a.csv has no 'message', but 'a', 'b'; use the column names"):
         list(read_inputs(tmp_path / "a.csv", {"text": ("message",)}))
     (tmp_path / "a.txt").write_bytes(b"one\n")
     with pytest.raises(

@@ -103,14 +103,14 @@ def test_labels_are_classes_or_numbers(tmp_path: Path, labels: tuple, names: tup
     for part in found.parts.values():
         np.testing.assert_array_equal(part.labels, np.take(expected * 10, part.rows))
     assert found.parts["test"].in_train.all()
-    assert "validation: 30 of 30 texts are in train, too" in found.notes
+    assert "validation: 30 of 30 texts are also in train" in found.notes
 
 
 def test_numbers_that_are_alike_at_first() -> None:
     scores = Labels()
     for number in range(CLASSES + 1):
         scores.add(f"row {number}", "0.0")
-    with pytest.raises(ValueError, match="all labels score are 0; write others, too"):
+    with pytest.raises(ValueError, match="all labels score are 0; give rows with other labels"):
         scores.names("a.csv", "score")
     scores.add("the last row", "1.5")
     assert scores.names("a.csv", "score") == ()
@@ -137,12 +137,12 @@ GOOD = b"one,a\ntwo,b\n" * 10
 BAD = {
     "empty": ("a.csv", b"", "a.csv has no rows"),
     "header only": ("a.csv", HEAD, "a.csv has no rows"),
-    "one class": ("a.csv", HEAD + b"one,a\ntwo,a\n", "all labels label are 'a'; there must be two"),
+    "one class": ("a.csv", HEAD + b"one,a\ntwo,a\n", "all labels label are 'a'; give rows of another class"),
     "no label": ("a.csv", HEAD + GOOD + b"three,\n", "line 22: the label label is missing"),
     "no text": ("a.csv", HEAD + GOOD + b",a\n", "line 22: text is missing"),
     "columns": ("a.csv", HEAD + GOOD + b"a,b,c\n", "line 22 has 3 columns instead of the 2"),
     "quote": ("a.csv", HEAD + GOOD + b'"open,b\n', "line 22 is not a valid row"),
-    "header twice": ("a.csv", b"text,label,text\n" + GOOD, "line 1 names the column 'text' twice"),
+    "header twice": ("a.csv", b"text,label,text\n" + GOOD, "line 1 has the column 'text' twice"),
     "no such column": (
         "a.csv",
         b"x,y,z\n1,2,3\n",
@@ -157,7 +157,7 @@ BAD = {
     "too many": ("a.csv", HEAD + b"".join(b"t,l%d\n" % i for i in range(200)), "200 different labels in 200"),
     "json": ("a.jsonl", b'{"text": "a", "label": 1}\n{"text"\n', "line 2 is not a JSON object"),
     "json list": ("a.jsonl", b"[1]\n", "line 1 must be a JSON object, not '\\[1\\]'"),
-    "json key twice": ("a.jsonl", b'{"text": "a", "text": "b", "label": 1}\n', "line 1 .*it has a key twice"),
+    "json key twice": ("a.jsonl", b'{"text": "a", "text": "b", "label": 1}\n', "line 1 .*a key occurs twice"),
     "json number": (
         "a.jsonl",
         b'{"text": 3, "label": 1}\n',
@@ -188,8 +188,8 @@ def test_bad_tables_are_named(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (HEAD + b"one,a\ntwo,c\n", "b.csv, line 3 has the label 'c', which train does not have; it has a, b"),
-        (b"text,kind\none,a\n", "data.validation=.*b.csv has no column label, as train has"),
+        (HEAD + b"one,a\ntwo,c\n", "b.csv, line 3 has the label 'c', but train has only a, b"),
+        (b"text,kind\none,a\n", "data.validation=.*b.csv has no column label, unlike train"),
         (HEAD + b"one,a\ntwo,\n", "b.csv, line 3: the label label is missing"),
         (b"", "b.csv has no rows"),
     ],
@@ -346,7 +346,7 @@ def test_nothing_is_written_for_bad_data(tmp_path: Path) -> None:
         main, "--config=configs/fnet.py:files", f"--config.data.train={tmp_path}/a.csv", f"--workdir={where}"
     )
     assert code == 2
-    assert "there must be two classes" in err
+    assert "give rows of another class" in err
     assert not where.exists()
 
 

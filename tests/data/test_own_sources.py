@@ -105,7 +105,7 @@ FOLDERS = {
     "cache alone": (("data.arrow", "cache-1.arrow"), (), None),
     "hidden": (("a.parquet", ".b.parquet", "_c.parquet", ".cache/d.parquet"), (), None),
     "capitals": (("A.PARQUET",), (), None),
-    "state names another": (("a.arrow",), ("b.arrow",), "has no b.arrow, which its state.json names"),
+    "state names another": (("a.arrow",), ("b.arrow",), "lacks b.arrow, which its state.json lists"),
     "state leads out": (("a.arrow",), ("../a.arrow",), "names '../a.arrow', which is not a file next to it"),
     "shard missing": (("train-00000-of-00002.parquet",), (), "has 1 shards of train, but their names say 2"),
     "two copies": (("x-00000-of-00001.parquet", "x-00000-of-00002.parquet"), (), "their names say 1 or 2"),
@@ -138,7 +138,7 @@ def test_folders_that_are_no_split(tmp_path: Path) -> None:
     some(tmp_path, "train/data.arrow", "test/data.arrow")
     (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
     with pytest.raises(
-        ValueError, match=r"holds the splits test, train; name the folder of one, such as .*test"
+        ValueError, match=r"contains the splits test, train; give the folder of one, for example .*test"
     ):
         user_tables.check_available(settings)
     (tmp_path / "dataset_dict.json").unlink()
@@ -148,7 +148,7 @@ def test_folders_that_are_no_split(tmp_path: Path) -> None:
         user_tables.check_available(settings)
     (tmp_path / "b.arrow").unlink()
     state(tmp_path, "a.arrow", _indices_data_files=[{"filename": "indices.arrow"}])
-    with pytest.raises(ValueError, match=r"holds a selection of rows .*flatten_indices\(\)"):
+    with pytest.raises(ValueError, match=r"has a selection of rows .*flatten_indices\(\)"):
         user_tables.check_available(settings)
 
 

@@ -76,13 +76,16 @@ def test_other_columns_and_plain_texts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("contents", "message"),
     [
-        (b"a O\nb\n", "line 2 has 1 columns instead of the 2 of the first line: each word has one tag; fix"),
+        (b"a O\nb\n", "line 2 has 1 columns instead of the 2 of the first line; give each word one tag"),
         (b"a O\nb X Y\n", "line 2 has 3 columns instead of the 2"),
         (b"a O\n\nb \xff\n", "line 3 is not UTF-8"),
         (b"a\t\n", "has no tag for the word 'a'"),
         (b'{"tokens": ["a", "b"], "tags": ["O"]}', "line 1 has 1 tags for 2 tokens; give each word one tag"),
         (b'{"tokens": "a b", "tags": ["O"]}', "has tokens='a b', not a list"),
-        (b'{"tokens": ["a"], "ner_tags": [5]}', "names of tags; write names, or list those .* data.labels"),
+        (
+            b'{"tokens": ["a"], "ner_tags": [5]}',
+            "names of tags; write names, or list the names .* data.labels",
+        ),
         (b'{"tokens": [1], "tags": ["O"]}', "not a list of strings"),
         (b'{"text": ["a"], "tags": ["O"]}', "has no 'tokens', but 'text', 'tags'; set data.text"),
         (b'{"tokens": ["a"', "is not a JSON object"),
@@ -105,7 +108,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, contents: bytes, message: 
 def test_a_column_that_is_not_there(tmp_path: Path) -> None:
     path = written(tmp_path / "a.conll", "space")
     for columns, knob in ((Columns(words="4"), "data.text='4'"), (Columns(tags="ner"), "data.label='ner'")):
-        with pytest.raises(ValueError, match=f"has 3 columns and no {knob}; give a number from 1 to 3"):
+        with pytest.raises(ValueError, match=f"has 3 columns, but not {knob}; give a number from 1 to 3"):
             list(read_file(path, columns))
 
 
@@ -121,11 +124,11 @@ def knobs(file: Path, **more: Any) -> Any:
         (
             "a B-X\n",
             "validation",
-            "has the tag 'B-X', and the classes are B-LOC, B-PER, I-LOC, O; fix the tag",
+            "has the tag 'B-X', but the classes are B-LOC, B-PER, I-LOC, O; fix the tag",
         ),
         ("", "test", "data.test=.* has no sentences"),
         ("a\n", "validation", "has no tags; add them, or set data.label"),
-        ("a O\nb O\n", "train", "all tags are 'O'; there must be two classes"),
+        ("a O\nb O\n", "train", "all tags are 'O'; give sentences with another tag"),
     ],
 )
 def test_what_a_split_may_not_be(tmp_path: Path, other: str, knob: str, message: str) -> None:

@@ -117,7 +117,7 @@ def test_a_tokenizer_is_copied_byte_for_byte(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "vocab.model"])
 def test_files_that_are_no_tokenizer(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is not a file; name one"):
+    with pytest.raises(ValueError, match="is not a file; give an existing file"):
         check_file(str(tmp_path / name))
     (tmp_path / name).write_bytes(b"nonsense")
     with pytest.raises(ValueError, match=f"{name} cannot be used: .*; give another tokenizer"):

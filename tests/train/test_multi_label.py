@@ -168,7 +168,7 @@ def test_tables_that_are_refused(tmp_path: Path) -> None:
             user_tables.read(options(**{"train": good, **more}))
 
     other = written(tmp_path / "b.csv", [("one", "a"), ("two", "b; x")])
-    refused(r"b.csv, line 3 has the label 'x', which train does not have; it has a, b", validation=other)
+    refused(r"b.csv, line 3 has the label 'x', but train has only a, b", validation=other)
     empty = written(tmp_path / "c.csv", [("one", ""), ("two", "")])
     refused(r"validation=.*hidden labels \(no row has one\)", validation=empty)
     refused(r"train=.*hidden labels \(no row has one\)", train=empty, labels=("a", "b"))
@@ -176,7 +176,7 @@ def test_tables_that_are_refused(tmp_path: Path) -> None:
     lines = written(tmp_path / "d.jsonl", [("one", ["a"]), ("two", None)])
     refused("d.jsonl, line 2: the label label is missing", validation=lines)
     alone = written(tmp_path / "e.csv", [(f"text {i}", "a") for i in range(9)])
-    refused("there must be two classes", train=alone)
+    refused("give rows of another class", train=alone)
     many = [(f"text {i}", f"l{i % (SETS + 1)}") for i in range(3 * SETS)]
     refused("has 1,001 different labels", train=written(tmp_path / "f.csv", many))
 

@@ -165,10 +165,10 @@ def change(path: Path, how: Callable[[dict], Any]) -> None:
             lambda p: p["qas"][1]["answers"][0].update(answer_start=0),
             r"data\[0\].paragraphs\[1\].qas\[1\] has answer_start=0 for the answer .*, but .* set it to \d+",
         ),
-        (lambda p: p["qas"][0]["answers"][0].update(text="Rome"), "fix the answer, which is nowhere in the"),
+        (lambda p: p["qas"][0]["answers"][0].update(text="Rome"), "fix the answer, which is not in the"),
         (
             lambda p: p["qas"][0]["answers"][0].update(answer_start="3"),
-            "answer_start='3', not a whole",
+            "answer_start='3', not an integer",
         ),
         (lambda p: p["qas"][0].update(answers=[]), r"has answers=\[\]; give a list of answers, or is_imposs"),
         (lambda p: p["qas"][0].update(question=" "), "has question=' ', not a text"),

@@ -1,4 +1,4 @@
-"""Synthetic tasks, each of which asks for one skill; drawn afresh for every training batch."""
+"""Generates synthetic tasks that each test one skill, with new sequences for every training batch."""
 
 import math
 from collections.abc import Callable
@@ -18,14 +18,14 @@ from fourier_attn.data.skills.sequences import compress, induction, selective_co
 
 
 class Skill(NamedTuple):
-    """Describes a task.
+    """Describes a synthetic task.
 
     Args:
       draw: the generator, (rng, batch, knobs) -> questions.
-      asked: most places of a sequence that are asked.
-      chance: accuracy of a guess among all answers that can be.
-      vocab, length: what the task needs at least.
-      uses: its options, beside vocabulary and length.
+      asked: returns the largest number of answers in a sequence.
+      chance: returns the accuracy of random guesses among all possible answers.
+      vocab, length: return the smallest valid values of these options.
+      uses: names of its options, without vocabulary and length.
     """
 
     draw: Callable[[np.random.Generator, int, Knobs], Questions]
@@ -37,12 +37,12 @@ class Skill(NamedTuple):
 
 
 def _one_value(knobs: Knobs) -> float:
-    """Returns the chance of one of the values V/2 ... V - 1."""
+    """Returns the probability of one of the values V/2 ... V - 1."""
     return 1 / (knobs.vocab - knobs.vocab // 2)
 
 
 def _noisy_length(knobs: Knobs) -> int:
-    """Returns the least number of places whose share without noise holds pairs and questions."""
+    """Returns the shortest sequence whose part without noise has room for pairs and questions."""
     steps = max(math.ceil(2 * knobs.pairs / (1 - knobs.noise)) - 2, 2 * knobs.pairs)
     while steps - round(knobs.noise * steps) < 2 * knobs.pairs:
         steps += 1
@@ -50,7 +50,7 @@ def _noisy_length(knobs: Knobs) -> int:
 
 
 def _fuzzy_vocab(knobs: Knobs) -> int:
-    """Returns the least vocabulary with twice as many keys of 1 to `longest` tokens as pairs."""
+    """Returns the smallest vocabulary with twice as many keys of 1 to `longest` tokens as pairs."""
     keys = 1
     while sum(keys**n for n in range(1, knobs.longest + 1)) < 2 * knobs.pairs:
         keys += 1
@@ -122,7 +122,7 @@ SKILLS = {
         length=lambda k: 4,
     ),
 }
-OPTIONS = Knobs._fields[2:]  # those that only skills have
+OPTIONS = Knobs._fields[2:]  # options that only these tasks have
 
 
 def knobs_of(config: Any) -> Knobs:
@@ -142,6 +142,13 @@ def check(name: str, knobs: Knobs) -> None:
 
 
 def draw(name: str, rng: np.random.Generator, batch: int, knobs: Knobs) -> Questions:
-    """Draws sequences of a task; with `causal` each answer is the next token."""
+    """Generates sequences of a task; with `knobs.causal` each answer is the next token.
+
+    Args:
+      name: a key of `SKILLS`.
+      rng: generator of random numbers.
+      batch: number of sequences.
+      knobs: options of the task.
+    """
     questions = SKILLS[name].draw(rng, batch, knobs)
     return answered(questions) if knobs.causal else questions

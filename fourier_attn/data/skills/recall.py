@@ -1,6 +1,8 @@
-"""Recall: pairs of keys and values, and keys whose values are asked.
+"""Generates recall tasks: pairs of keys and values, then keys for which the network predicts the values.
 
-Keys are the tokens 1 ... V/2 - 1, values V/2 ... V - 1 (with an odd V the middle is rounded down).
+Keys are the tokens 1 ... V/2 - 1, values are V/2 ... V - 1 (for an odd V the middle is rounded down).
+All generators take `rng`, the generator of random numbers; `batch`, the number of sequences; and `knobs`, the
+options.
 """
 
 import numpy as np
@@ -9,11 +11,15 @@ from fourier_attn.data.skills.questions import Knobs, Questions, distinct, empty
 
 
 def recall(rng: np.random.Generator, batch: int, knobs: Knobs) -> Questions:
-    """Draws multi-query associative recall: D pairs k v k v ..., then each key once as a question.
+    """Generates multi-query associative recall: D pairs k v k v ..., then each key once as a question.
 
-    Keys, and values, are different from each other. Questions are on every second place behind the pairs, at
-    gaps x = 1, 2, ... drawn without replacement with p(x) ~ x^(a - 1); the label is the key's value.
+    All keys are different, and all values are different. Questions are on every second place after the pairs,
+    at gaps x = 1, 2, ... drawn without replacement with p(x) ~ x^(a - 1). The label is the key's value.
 
+    Args:
+      rng: generator of random numbers.
+      batch: number of sequences.
+      knobs: options `vocab`, `length`, `pairs` and `power`.
     Source: Arora et al., Zoology, arXiv 2312.04927.
     """
     half, d = knobs.vocab // 2, knobs.pairs
@@ -21,7 +27,7 @@ def recall(rng: np.random.Generator, batch: int, knobs: Knobs) -> Questions:
     keys, values = distinct(rng, batch, d, 1, half), distinct(rng, batch, d, half, knobs.vocab)
     inputs[:, : 2 * d : 2], inputs[:, 1 : 2 * d : 2] = keys, values
     gaps = np.arange(1, (knobs.length - 2 * d) // 2 + 1)
-    # The largest of log p + Gumbel noise are a draw without replacement, in its order.
+    # The order of log p + Gumbel noise is a sample without replacement.
     scores = (knobs.power - 1) * np.log(gaps) + rng.gumbel(size=(batch, len(gaps)))
     places = 2 * d + 2 * np.argsort(-scores, axis=1)[:, :d]
     np.put_along_axis(inputs, places, keys, axis=1)
@@ -30,11 +36,15 @@ def recall(rng: np.random.Generator, batch: int, knobs: Knobs) -> Questions:
 
 
 def noisy_recall(rng: np.random.Generator, batch: int, knobs: Knobs) -> Questions:
-    """Draws recall with noise between pairs and questions, each a step of two places.
+    """Generates recall with noise between pairs and questions, in steps of two places.
 
-    A share `noise` of the N/2 steps, rounded, has two tokens of noise, V/2 ... V - 1. On the other steps is
-    recall of the lower half of the vocabulary, in its order.
+    The share `noise` of the N/2 steps, rounded, has two noise tokens from V/2 ... V - 1. The other steps have
+    a sequence of `recall` with the lower half of the vocabulary.
 
+    Args:
+      rng: generator of random numbers.
+      batch: number of sequences.
+      knobs: options of `recall`, and `noise`.
     Source: Poli et al., MAD, arXiv 2403.17844.
     """
     steps, half = knobs.length // 2, knobs.vocab // 2
@@ -53,11 +63,15 @@ def noisy_recall(rng: np.random.Generator, batch: int, knobs: Knobs) -> Question
 
 
 def fuzzy_recall(rng: np.random.Generator, batch: int, knobs: Knobs) -> Questions:
-    """Draws recall with keys and values of 1 to `longest` tokens: D pairs, then all keys in another order.
+    """Generates recall with keys and values of several tokens: D pairs, then all keys in another order.
 
-    Keys are different as a whole, and share tokens. The labels of a value begin at the last token of the key
-    that is asked; behind it are as many blank places as the value has tokens.
+    Keys and values have 1 to `longest` tokens. All keys are different, but they may share tokens. The labels
+    of a value begin at the last token of its key, and as many blank places as the value has tokens follow.
 
+    Args:
+      rng: generator of random numbers.
+      batch: number of sequences.
+      knobs: options `vocab`, `length`, `pairs` and `longest`.
     Source: Poli et al., MAD, arXiv 2403.17844.
     """
     questions = empty(batch, knobs.length)
@@ -67,7 +81,13 @@ def fuzzy_recall(rng: np.random.Generator, batch: int, knobs: Knobs) -> Question
 
 
 def _fuzzy(rng: np.random.Generator, knobs: Knobs, inputs: np.ndarray, labels: np.ndarray) -> None:
-    """Fills one sequence."""
+    """Fills one sequence in place.
+
+    Args:
+      rng: generator of random numbers.
+      knobs: options of the task.
+      inputs, labels: one row of each (t,), which are changed.
+    """
     half, pairs = knobs.vocab // 2, {}
     while len(pairs) < knobs.pairs:
         key, value = (
@@ -86,14 +106,18 @@ def _fuzzy(rng: np.random.Generator, knobs: Knobs, inputs: np.ndarray, labels: n
 
 
 def memorise(rng: np.random.Generator, batch: int, knobs: Knobs) -> Questions:
-    """Draws keys on every second place, and asks at each for its value in a map that is always the same.
+    """Generates keys on every second place; each key has a fixed value that is the same in all sequences.
 
-    Nothing in a sequence says the value: it is learned from other sequences. No mixing is needed.
+    A sequence does not contain the values, so they are learned from other sequences, and no mixing is needed.
 
+    Args:
+      rng: generator of random numbers.
+      batch: number of sequences.
+      knobs: options `vocab` and `length`.
     Source: Poli et al., MAD, arXiv 2403.17844.
     """
     half = knobs.vocab // 2
-    values = np.random.default_rng(0).integers(half, knobs.vocab, half, np.int32)  # of each key
+    values = np.random.default_rng(0).integers(half, knobs.vocab, half, np.int32)  # the value of each key
     inputs, labels = empty(batch, knobs.length)
     keys = rng.integers(1, half, inputs[:, :-1:2].shape, np.int32)
     inputs[:, :-1:2], labels[:, :-1:2] = keys, values[keys]

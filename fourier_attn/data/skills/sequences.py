@@ -1,4 +1,4 @@
-"""Copying, compressing, continuing and sorting sequences of random tokens."""
+"""Generates tasks of copying, compressing, continuing and sorting sequences of random tokens."""
 
 import numpy as np
 
@@ -6,10 +6,14 @@ from fourier_attn.data.skills.questions import MARK, Knobs, Questions, distinct,
 
 
 def selective_copy(rng: np.random.Generator, batch: int, knobs: Knobs) -> Questions:
-    """Draws n = `copied` tokens among blanks, and asks for them in their order on the last n places.
+    """Generates n = `copied` tokens among blanks; they are the answers, in order, on the last n places.
 
-    The tokens are from 2 ... V - 1, on random places before these; the last n places show `MARK`.
+    The tokens are from 2 ... V - 1 at random places. The last n places have the token `MARK`.
 
+    Args:
+      rng: generator of random numbers.
+      batch: number of sequences.
+      knobs: options `vocab`, `length` and `copied`.
     Source: Poli et al., MAD, arXiv 2403.17844; Gu and Dao, Mamba, arXiv 2312.00752.
     """
     n = knobs.copied
@@ -22,8 +26,12 @@ def selective_copy(rng: np.random.Generator, batch: int, knobs: Knobs) -> Questi
 
 
 def compress(rng: np.random.Generator, batch: int, knobs: Knobs) -> Questions:
-    """Draws random tokens 1 ... V - 1, and asks for each, of a head that sees the last place alone.
+    """Generates random tokens 1 ... V - 1; a head that sees only the last place predicts all of them.
 
+    Args:
+      rng: generator of random numbers.
+      batch: number of sequences.
+      knobs: options `vocab` and `length`.
     Source: Poli et al., MAD, arXiv 2403.17844.
     """
     inputs = rng.integers(1, knobs.vocab, (batch, knobs.length), np.int32)
@@ -31,11 +39,15 @@ def compress(rng: np.random.Generator, batch: int, knobs: Knobs) -> Questions:
 
 
 def induction(rng: np.random.Generator, batch: int, knobs: Knobs) -> Questions:
-    """Draws random tokens 2 ... V - 1 with `MARK` among them, and at the end: which token came after it?
+    """Generates random tokens 2 ... V - 1; the answer is the token after the first `MARK`.
 
-    `MARK` is on one of the places 0 ... N - 3, and on the last one, where the question is.
+    `MARK` is at one of the places 0 ... N - 3, and at the last place, which has the answer.
 
-    Source: Olsson et al., arXiv 2209.11895; as drawn for Fu et al., H3, arXiv 2212.14052.
+    Args:
+      rng: generator of random numbers.
+      batch: number of sequences.
+      knobs: options `vocab` and `length`.
+    Source: Olsson et al., arXiv 2209.11895; in the form of Fu et al., H3, arXiv 2212.14052.
     """
     n, rows = knobs.length, np.arange(batch)
     inputs = rng.integers(2, knobs.vocab, (batch, n), np.int32)
@@ -46,9 +58,14 @@ def induction(rng: np.random.Generator, batch: int, knobs: Knobs) -> Questions:
 
 
 def sort(rng: np.random.Generator, batch: int, knobs: Knobs) -> Questions:
-    """Draws N // 2 random tokens 2 ... V - 1, and asks for them in rising order on as many places of `MARK`.
+    """Generates N // 2 random tokens 2 ... V - 1; the answers are the sorted tokens, on N // 2 places `MARK`.
 
-    A control: the answers follow from how often each token occurs, whatever its place.
+    This is a control task: the answers depend only on the frequency of each token, not on its place.
+
+    Args:
+      rng: generator of random numbers.
+      batch: number of sequences.
+      knobs: options `vocab` and `length`.
     """
     n = knobs.length // 2
     inputs, labels = empty(batch, knobs.length)

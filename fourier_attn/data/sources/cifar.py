@@ -1,4 +1,4 @@
-"""CIFAR-10 in its official binary form, or as differences of neighbouring pixels, packed."""
+"""Reads CIFAR-10 in its official binary format, or as compressed differences of neighbouring pixels."""
 
 import io
 import zipfile
@@ -30,10 +30,10 @@ SIZE = 32 * 32 * 3
 
 
 def splits(builder: Any, source: Path) -> dict[str, Iterator]:
-    """Reads the splits of cifar10.
+    """Reads the splits of cifar10 from a local copy.
 
-    The folder has {data_batch_1..5,test_batch}.bin, plain, .gz or .xz, or
-    {data_batch_1..5,test_first1000}.delta.xz and labels.npz, which has 1,000 of the test images.
+    The folder has {data_batch_1..5,test_batch}.bin, also as .gz or .xz, or
+    {data_batch_1..5,test_first1000}.delta.xz and labels.npz with 1,000 of the test images.
     """
     folder = source / "cifar-10-batches-bin" if (source / "cifar-10-batches-bin").is_dir() else source
     if (folder / "labels.npz").exists():
@@ -49,10 +49,7 @@ def splits(builder: Any, source: Path) -> dict[str, Iterator]:
 
 
 def builder(data_dir: str | None) -> tfds.core.DatasetBuilder:
-    """Makes the TFDS builder of cifar10, which reads here what it has downloaded.
-
-    (TFDS's own reading needs TensorFlow.)
-    """
+    """Returns the TFDS builder of cifar10 for a data directory; it reads the download without TensorFlow."""
     made: Any = tfds_builder("cifar10", data_dir)
 
     def generators(downloads: Any) -> dict[str, Iterator]:
@@ -66,7 +63,7 @@ def builder(data_dir: str | None) -> tfds.core.DatasetBuilder:
 def _examples(images: np.ndarray, labels: np.ndarray, split: str, folder: Path) -> Iterator[tuple[int, dict]]:
     if len(images) != len(labels):
         raise ValueError(
-            f"{split} in {folder} has {len(images):,} images and {len(labels):,} labels; get the files again"
+            f"{split} in {folder} has {len(images):,} images, but {len(labels):,} labels; get the files again"
         )
     rows = idx.examples(images, labels, len(LABELS), f"{split} in {folder}")
     return ((number, {"id": f"{split}_{number:05d}", **row}) for number, row in rows)
@@ -78,26 +75,28 @@ def _read(folder: Path, name: str) -> tuple[Path, bytes]:
         with files.unpacked(path, folder) as file:
             return path, file.read()
     except files.DAMAGED as error:
-        raise ValueError(f"{path} cannot be read to its end ({error}); get the copy again") from error
+        raise ValueError(f"{path} cannot be read completely ({error}); get the copy again") from error
 
 
 def _binary(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Reads images and labels from records of a label and an image, colour by colour."""
+    """Reads images and labels from records of a label and an image, one colour after another."""
     path, contents = _read(folder, f"{name}.bin")
     if not contents or len(contents) % (SIZE + 1):
-        raise ValueError(f"{path} has {len(contents):,} bytes, no multiple of {SIZE + 1}; get the copy again")
+        raise ValueError(
+            f"{path} has {len(contents):,} bytes, not a multiple of {SIZE + 1}; get the copy again"
+        )
     records = np.frombuffer(contents, np.uint8).reshape(-1, SIZE + 1)
     return records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), records[:, 0]
 
 
 def _differences(folder: Path, name: str) -> np.ndarray:
-    """Returns images from differences, modulo 256, to the pixel above, to that on the left, and to green.
+    """Returns images from differences, modulo 256, to the pixel above, the pixel on the left, and to green.
 
-    The file has an axis of colours, then images, rows and columns.
+    The axes of the file are colours, images, rows and columns.
     """
     path, contents = _read(folder, f"{name}.delta")
     if not contents or len(contents) % SIZE:
-        raise ValueError(f"{path} has {len(contents):,} bytes, no multiple of {SIZE}; get the copy again")
+        raise ValueError(f"{path} has {len(contents):,} bytes, not a multiple of {SIZE}; get the copy again")
     steps = np.frombuffer(contents, np.uint8).reshape(3, -1, 32, 32)
     colours = np.cumsum(np.cumsum(steps, 2, dtype=np.uint8), 3, dtype=np.uint8)
     colours[0] += colours[1]
@@ -112,11 +111,13 @@ def _labels(path: Path, folder: Path) -> dict[str, np.ndarray]:
         with zipfile.ZipFile(io.BytesIO(contents)) as members:
             size = sum(member.file_size for member in members.infolist())
         if size > files.SMALL:
-            raise ValueError(f"it unpacks to {size:,} bytes")
+            raise ValueError(f"it decompresses to {size:,} bytes")
         with np.load(io.BytesIO(contents), allow_pickle=False) as archive:
             labels = {name: archive[name] for name in ("train", "test_first1000")}
-    except Exception as error:  # a zip archive from strangers fails in many ways
-        raise ValueError(f"{path} holds no labels ({type(error).__name__}: {error}); get it again") from error
+    except Exception as error:  # a damaged zip archive raises many types of errors
+        raise ValueError(
+            f"{path} contains no labels ({type(error).__name__}: {error}); get it again"
+        ) from error
     if any(column.ndim != 1 or column.dtype != np.uint8 for column in labels.values()):
-        raise ValueError(f"{path} holds no labels of one byte each; get it again")
+        raise ValueError(f"{path} has labels that are not single bytes; get it again")
     return labels

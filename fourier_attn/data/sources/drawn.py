@@ -1,4 +1,4 @@
-"""The common part of synthetic data sets of texts: random examples, none twice, equal on every machine."""
+"""Implements synthetic data sets of texts: random examples without duplicates, equal on every machine."""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,13 @@ import tensorflow_datasets as tfds
 
 
 class Drawn:
-    """Implements a TFDS builder; to be named before `tfds.core.GeneratorBasedBuilder` among the bases."""
+    """Implements a TFDS builder; put it before `tfds.core.GeneratorBasedBuilder` in the list of bases.
+
+    Args:
+      labels: names of the classes.
+      sizes: number of examples of each split.
+      about: description of the data set.
+    """
 
     VERSION = tfds.core.Version("1.0.0")
     labels: ClassVar[tuple[str, ...]]
@@ -17,7 +23,7 @@ class Drawn:
 
     @staticmethod
     def example(rng: random.Random) -> tuple[str, int]:
-        """Draws a text and its label."""
+        """Returns a random text and its label, from the generator `rng`."""
         raise NotImplementedError
 
     def _info(self) -> tfds.core.DatasetInfo:
@@ -44,4 +50,4 @@ class Drawn:
         return {split: examples(split, count) for split, count in self.sizes.items()}
 
     def _generate_examples(self) -> None:
-        """Does nothing: generators of `_split_generators` share one source, so that splits do not overlap."""
+        """Does nothing; `_split_generators` uses one random source, so that splits do not overlap."""

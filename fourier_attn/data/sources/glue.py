@@ -1,4 +1,4 @@
-"""The tasks of GLUE: their metrics, their tsv files, and the files in which answers are handed in."""
+"""Defines the tasks of GLUE, reads their tsv files, and writes submission files."""
 
 import math
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tensorflow_datasets.text import glue as tfds_glue  # TFDS by itself may not get as far as this builder
+from tensorflow_datasets.text import glue as tfds_glue  # TFDS may fail before it imports this builder
 
 from fourier_attn import atomic
 from fourier_attn.data.tables import files
@@ -16,12 +16,13 @@ class Glue(NamedTuple):
     """Describes one task, with TFDS's names.
 
     Args:
-      folder: of its files in GLUE's own archives.
-      texts: the features with the sentence, or the two sentences.
-      labels: the name of each class; none: the label is a number from 0 to 5.
-      metrics: names in `scores.SCORES`; the first one is what papers report first.
-      submissions: the file to hand in for each of `tests`.
-      named: labels are handed in by name, not by number.
+      folder: folder of its files in GLUE's archives.
+      texts: features with the sentence, or with the two sentences.
+      labels: names of the classes; (): the label is a number from 0 to 5.
+      metrics: names in `scores.SCORES`, in the order of most papers.
+      submissions: submission file for each of `tests`.
+      named: whether submissions have names of labels instead of indices; default False.
+      validations, tests: names of the splits; default ("validation",) and ("test",).
     """
 
     folder: str
@@ -41,7 +42,7 @@ class Glue(NamedTuple):
 ONE = ("sentence",)
 TWO = ("sentence1", "sentence2")
 ENTAILED_OR_NOT = ("entailment", "not_entailment")
-GLUE = {  # by the name in TFDS
+GLUE = {  # by TFDS name
     "glue/cola": Glue(
         folder="CoLA",
         texts=ONE,
@@ -111,13 +112,13 @@ GLUE = {  # by the name in TFDS
         submissions=("WNLI.tsv",),
     ),
 }
-MRPC_COLUMNS = {"sentence1": "#1 String", "sentence2": "#2 String"}  # TFDS reads another form of its files
+MRPC_COLUMNS = {"sentence1": "#1 String", "sentence2": "#2 String"}  # TFDS reads another format
 NUMBER = re.compile(r"\d+(\.\d*)?")
-COLA_HEADER = ["source", "is_acceptable", "mark", "sentence"]  # test.tsv has one of its own
+COLA_HEADER = ["source", "is_acceptable", "mark", "sentence"]  # only test.tsv has a header
 
 
 def available(source: Path) -> list[str]:
-    """Returns the tasks whose folders are in `source`. Raises: ValueError for none."""
+    """Returns the tasks that have a folder in `source`. Raises: ValueError if none has."""
     names = [name for name, task in GLUE.items() if (source / task.folder).is_dir()]
     if not names:
         folders = ", ".join(task.folder for task in GLUE.values())
@@ -126,9 +127,9 @@ def available(source: Path) -> list[str]:
 
 
 def splits(builder: tfds_glue.Glue, source: Path) -> dict[str, Iterator]:
-    """Reads the splits of a task from {train,dev,test}.tsv[.xz] in its folder, or in the folder around that.
+    """Reads the splits of a task from {train,dev,test}.tsv[.xz] in `source` or in the task's folder there.
 
-    As in TFDS, labels of the test split are -1; those of SST-2 are read where test_labeled.tsv has them.
+    As in TFDS, labels of the test split are -1, except those of SST-2 if test_labeled.tsv exists.
     """
     config: Any = builder.builder_config
     name = f"glue/{config.name}"
@@ -140,7 +141,7 @@ def splits(builder: tfds_glue.Glue, source: Path) -> dict[str, Iterator]:
     if missing:
         raise ValueError(
             f"source={source} is not a copy of {name}; expected {task.folder} with "
-            f"{', '.join(file_of.values())} (or .tsv.xz), but there is no {', no '.join(missing)}"
+            f"{', '.join(file_of.values())} (or .tsv.xz), but {', '.join(missing)} is missing"
         )
     made = {}
     for split, path in paths.items():
@@ -148,8 +149,8 @@ def splits(builder: tfds_glue.Glue, source: Path) -> dict[str, Iterator]:
     answers = files.find(folder, "test_labeled.tsv")
     if name == "glue/sst2" and answers:
         print(
-            f"note: the labels of the split 'test' of {name} are those of {answers.name}, from the original "
-            "SST test set; TFDS itself has -1 there"
+            f"note: the labels of the split 'test' of {name} are from {answers.name}, of the original SST "
+            "test set; in TFDS they are -1"
         )
         made["test"] = _answered(made["test"], _examples(config, answers, source, labelled=True), answers)
     return made
@@ -158,7 +159,14 @@ def splits(builder: tfds_glue.Glue, source: Path) -> dict[str, Iterator]:
 def _examples(
     config: tfds_glue.GlueConfig, path: Path, source: Path, *, labelled: bool
 ) -> Iterator[tuple[int, dict]]:
-    """Yields the examples that TFDS reads from the file; `idx` counts all rows, also skipped ones."""
+    """Yields the examples that TFDS reads from a file; `idx` counts all rows, also skipped ones.
+
+    Args:
+      config: TFDS's configuration of the task.
+      path: the file.
+      source: the folder of the copy.
+      labelled: whether the file has labels.
+    """
     column_of = MRPC_COLUMNS if config.name == "mrpc" else config.text_features
     rows = _rows(path, source)
     if config.name == "cola" and labelled:
@@ -170,11 +178,11 @@ def _examples(
         wanted.add(config.label_column)
     missing = sorted(wanted.difference(header))
     if missing:
-        raise ValueError(f"{where} has no column {', '.join(missing)}; the first line must name them")
+        raise ValueError(f"{where} has no column {', '.join(missing)}; add it to the first line")
     kept = broken = 0
     for index, (where, row) in enumerate(rows):
         if config.name == "qqp" and len(row) < len(header):
-            broken += 1  # as published: a line break within a question makes two short rows
+            broken += 1  # in the published file, a line break within a question makes two short rows
             continue
         if len(row) != len(header):
             raise ValueError(f"{where} has {len(row)} columns instead of {len(header)}; fix or remove it")
@@ -187,20 +195,27 @@ def _examples(
         yield index, example
         kept += 1
     if broken:
-        print(f"note: {broken} rows of {path} with too few columns are left out, as in TFDS")
+        print(f"note: {broken} rows of {path} with too few columns are skipped, as in TFDS")
     if not kept:
         raise ValueError(f"{path} has no examples; check the copy")
 
 
 def _rows(path: Path, source: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yields the place of each row, for messages, and its columns; skips empty lines."""
+    """Yields the place of each row, for messages, and its columns, without empty lines."""
     for where, line in files.lines(path, source):
         if line:
             yield where, line.split("\t")
 
 
 def _label(config: tfds_glue.GlueConfig, text: str, where: str) -> int | float:
-    """Returns the class, which files give by name or by number, or the score of a task without classes."""
+    """Returns the class, which a file has as a name or index, or the number of a task without classes.
+
+    Args:
+      config: TFDS's configuration of the task.
+      text: the label as the file has it.
+      where: place of the row, for the message.
+    Raises: ValueError for an unknown label.
+    """
     names = config.label_classes or []
     numbers = [str(number) for number in range(len(names))]
     for known in (names, numbers):
@@ -213,7 +228,14 @@ def _label(config: tfds_glue.GlueConfig, text: str, where: str) -> int | float:
 
 
 def _answered(unlabelled: Iterator, labelled: Iterator, path: Path) -> Iterator[tuple[int, dict]]:
-    """Yields the first examples with the labels of the second, whose sentences may differ in brackets."""
+    """Yields examples of test.tsv with the labels of another file with the same sentences.
+
+    Args:
+      unlabelled: examples of test.tsv.
+      labelled: examples with labels, in the same order; brackets may differ.
+      path: the file with labels.
+    Raises: ValueError for other sentences.
+    """
     examples = list(unlabelled)
     answers = list(labelled)
     same = 0
@@ -221,8 +243,8 @@ def _answered(unlabelled: Iterator, labelled: Iterator, path: Path) -> Iterator[
         same += _letters(example) == _letters(answer)
     if len(answers) != len(examples) or same < 0.9 * len(examples):
         raise ValueError(
-            f"{path} has {len(answers)} sentences of which {same} are those of test.tsv, which has "
-            f"{len(examples)}; it needs the same ones in the same order"
+            f"{path} has {len(answers)} sentences, and {same} of them equal those of test.tsv, which has "
+            f"{len(examples)}; give a file with the same sentences in the same order"
         )
     for (index, example), (_, answer) in zip(examples, answers, strict=True):
         yield index, example | {"label": answer["label"]}
@@ -235,20 +257,22 @@ def _letters(example: dict) -> str:
 def write_submission(
     path: Path, task: str, predictions: Iterable[Any], index: Iterable[Any] | None = None
 ) -> None:
-    """Writes answers for a test split as GLUE takes them: a header, then index and prediction per line.
+    """Writes GLUE's submission file for a test split: a header, then index and prediction per line.
 
     Args:
-      task: its name in `GLUE`.
-      predictions: class numbers; for glue/stsb numbers, which are cut to 0 .. 5.
-      index: the `idx` of each example, by which lines are sorted; without it predictions are in
-        GLUE's order, which is not that of TFDS.
-
-    Raises: ValueError for a prediction that is not a class of the task, or an index that is not 0, 1, 2, ..
+      path: the file.
+      task: a key of `GLUE`.
+      predictions: indices of classes; for glue/stsb numbers, which are clipped to 0 .. 5.
+      index: the `idx` of each example, by which lines are sorted; default None: predictions are in GLUE's
+        order, which differs from that of TFDS.
+    Raises: ValueError for a prediction that is not a class of the task, and for indices that are not 0, 1, ..
     """
     answers = [_answer(GLUE[task], prediction) for prediction in predictions]
     places = range(len(answers)) if index is None else [int(i) for i in index]
     if sorted(places) != [*range(len(answers))]:
-        raise ValueError(f"index must hold each of 0 to {len(answers) - 1} once; hand in a whole test split")
+        raise ValueError(
+            f"index must contain each of 0 to {len(answers) - 1} once; predict a whole test split"
+        )
     lines = [f"{place}\t{answer}\n" for place, answer in sorted(zip(places, answers, strict=True))]
     atomic.write(path, "".join(["index\tprediction\n", *lines]))
 
@@ -259,6 +283,6 @@ def _answer(task: Glue, prediction: Any) -> str:
         return f"{min(max(number, 0.0), 5.0):.3f}"
     if number not in range(len(task.labels)):
         raise ValueError(
-            f"prediction {prediction} is none of the {len(task.labels)} classes of {task.folder}"
+            f"prediction {prediction} is not one of the {len(task.labels)} classes of {task.folder}"
         )
     return task.labels[int(number)] if task.named else str(int(number))

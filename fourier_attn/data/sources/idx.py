@@ -1,4 +1,4 @@
-"""MNIST and its relatives in their official form: IDX files of images and of labels."""
+"""Reads MNIST and Fashion-MNIST in their official format, IDX files of images and labels."""
 
 import io
 from collections.abc import Callable, Iterator, Mapping
@@ -27,21 +27,21 @@ CLOTHES = (
 )
 NAMES = {"train": "train", "test": "t10k"}
 FILES = tuple(f"{name}-{what}-ubyte" for name in NAMES.values() for what in ("images-idx3", "labels-idx1"))
-UNSIGNED = 0x08  # the third byte of an IDX file: its numbers are bytes
+UNSIGNED = 0x08  # third byte of an IDX file that has unsigned bytes
 
 
 def splits(builder: Any, source: Path) -> dict[str, Iterator]:
-    """Reads the splits of mnist or fashion_mnist.
+    """Reads the splits of mnist or fashion_mnist from a local copy.
 
-    The folder has {train,t10k}-{images-idx3,labels-idx1}-ubyte, plain, .gz or .xz.
+    The folder has {train,t10k}-{images-idx3,labels-idx1}-ubyte, also as .gz or .xz.
     """
     return _splits({name: files.packed(source, name) for name in FILES}, source)
 
 
 def builder(dataset: str) -> Callable[[str | None], tfds.core.DatasetBuilder]:
-    """Returns a function that makes the TFDS builder of mnist or fashion_mnist.
+    """Returns a function that makes the TFDS builder of mnist or fashion_mnist for a data directory.
 
-    It reads here what TFDS has downloaded, since TFDS's own reading needs TensorFlow.
+    The builder reads the download without TensorFlow.
     """
 
     def make(data_dir: str | None) -> tfds.core.DatasetBuilder:
@@ -64,16 +64,26 @@ def _splits(paths: Mapping[str, Path], source: Path | None) -> dict[str, Iterato
         labels = _array(paths[f"{name}-labels-idx1-ubyte"], source, 1)
         if len(images) != len(labels):
             raise ValueError(
-                f"{name} in {place} has {len(images):,} images and {len(labels):,} labels; get them again"
+                f"{name} in {place} has {len(images):,} images, but {len(labels):,} labels; get them again"
             )
         if images.shape[1:] != (28, 28):
-            raise ValueError(f"{name} in {place} has images of {images.shape[1:]}, not (28, 28) pixels")
+            raise ValueError(
+                f"{name} in {place} has images of {images.shape[1:]}, not (28, 28) pixels; get them again"
+            )
         made[split] = examples(images[..., None], labels, 10, f"{name} in {place}")
     return made
 
 
 def examples(images: np.ndarray, labels: np.ndarray, classes: int, where: str) -> Iterator[tuple[int, dict]]:
-    """Yields each image, as PNG, and its class, as TFDS writes them. Raises: ValueError for a bad label."""
+    """Returns an iterator over images, as PNG, and their classes, in the form of TFDS.
+
+    Args:
+      images: uint8 (n, rows, cols, channels).
+      labels: indices of classes (n,).
+      classes: number of classes.
+      where: place of the data, for the message.
+    Raises: ValueError for an invalid label, and without images.
+    """
     if len(labels) == 0 or labels.max() >= classes:
         raise ValueError(f"{where} has no image, or a label of {classes} or more; get the files again")
     return (
@@ -83,28 +93,32 @@ def examples(images: np.ndarray, labels: np.ndarray, classes: int, where: str) -
 
 
 def png(image: np.ndarray) -> bytes:
-    """Returns the image as a PNG file. (TFDS would need TensorFlow to make one.)"""
+    """Returns the contents of a PNG file; TFDS would need TensorFlow for this."""
     file = io.BytesIO()
     Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(file, format="PNG")
     return file.getvalue()
 
 
 def _array(path: Path, source: Path | None, axes: int) -> np.ndarray:
-    """Reads the numbers of an IDX file: two zero bytes, their kind, how many axes there are, sizes, numbers.
+    """Reads an IDX file: two zero bytes, the type, the number of axes, their sizes, and the numbers.
 
-    Raises: ValueError for a file that is missing, damaged, or of another kind.
+    Args:
+      path: the file.
+      source: folder of the copy; None: the file is a download.
+      axes: expected number of axes.
+    Raises: ValueError for a file that is missing, damaged, or has another format.
     """
     try:
         with files.unpacked(path, source or path) as file:
             contents = file.read()
     except files.DAMAGED as error:
-        raise ValueError(f"{path} cannot be read to its end ({error}); get the copy again") from error
+        raise ValueError(f"{path} cannot be read completely ({error}); get the copy again") from error
     head = 4 + 4 * axes
     if contents[:4] != bytes((0, 0, UNSIGNED, axes)) or len(contents) < head:
         raise ValueError(f"{path} is not an IDX file of bytes with {axes} axes; get the copy again")
     sizes = [int(n) for n in np.frombuffer(contents, ">u4", axes, offset=4)]
     if len(contents) - head != np.prod(sizes, dtype=object):
         raise ValueError(
-            f"{path} has {len(contents) - head:,} bytes after its head, which says {sizes}; get it again"
+            f"{path} has {len(contents) - head:,} bytes of data, but its header says {sizes}; get it again"
         )
     return np.frombuffer(contents, np.uint8, offset=head).reshape(sizes)

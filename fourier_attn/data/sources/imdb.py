@@ -1,4 +1,4 @@
-"""IMDb's reviews in the forms in which copies of them go round."""
+"""Reads IMDb's reviews from the usual formats of local copies."""
 
 import io
 import json
@@ -10,7 +10,7 @@ from typing import Any
 
 from fourier_attn.data.tables import files
 
-File = tuple[str, str, bytes]  # its place, its name inside the original archive, its contents
+File = tuple[str, str, bytes]  # place of a review, its name in the original archive, its contents
 SPLITS = {"train": ("train", True), "test": ("test", True), "unsupervised": ("train", False)}
 NAME = re.compile(r"(?:.*/)?(aclImdb/(train|test)/(neg|pos|unsup)/\d+_\d+\.txt)")
 FOLDERS = ("train/neg", "train/pos", "train/unsup", "test/neg", "test/pos")
@@ -35,7 +35,7 @@ def splits(builder: Any, source: Path) -> dict[str, Iterator]:
 
 
 def _reviews(source: Path) -> Iterator[File]:
-    """Yields the reviews of all splits, in any of the three forms."""
+    """Yields the reviews of all splits, from any of the three formats."""
     rows = {
         name: path for name in ("train", "test", "unsup") if (path := files.find(source, f"{name}.jsonl"))
     }
@@ -60,16 +60,16 @@ def _folder(folder: Path, source: Path) -> Iterator[File]:
 
 
 def _archive(path: Path, source: Path) -> Iterator[File]:
-    """Reads the archive to its end, where its checksum is, without unpacking it onto the disk.
+    """Yields the reviews of an archive, which is read completely but not unpacked to the disk.
 
-    Raises: ValueError for a damaged archive, and for members that have no place in this one.
+    Raises: ValueError for a damaged archive, and for members that the original archive does not have.
     """
     try:
         with files.unpacked(path, source) as file, tarfile.open(fileobj=file, mode="r|") as archive:
             for member in archive:
                 where = f"{path}, member {member.name[:200]!r}"
                 if member.name.startswith("/") or ".." in PurePosixPath(member.name).parts:
-                    raise ValueError(f"{where} points out of the archive; get the original one")
+                    raise ValueError(f"{where} is outside the archive; get the original archive")
                 if not (member.isfile() or member.isdir()):
                     kind = "a link" if member.islnk() or member.issym() else "neither file nor folder"
                     raise ValueError(f"{where} is {kind}; get the original archive")
@@ -78,7 +78,10 @@ def _archive(path: Path, source: Path) -> Iterator[File]:
                 if not match or not contents:
                     continue
                 if member.size > files.TEXT:
-                    raise ValueError(f"{where} has more than {files.TEXT:,} bytes, too many for a text")
+                    raise ValueError(
+                        f"{where} has more than {files.TEXT:,} bytes, too many for a text; get the original "
+                        "archive"
+                    )
                 yield where, match[1], contents.read()
             _read_to_the_end(archive.fileobj, path)
     except (*files.DAMAGED, tarfile.TarError) as error:
@@ -86,10 +89,10 @@ def _archive(path: Path, source: Path) -> Iterator[File]:
 
 
 def _read_to_the_end(rest: Any, path: Path) -> None:
-    """Checks that only zeros follow the last member: tarfile takes a damaged one for the end."""
+    """Checks that only zeros follow the last member, because tarfile stops at a damaged one."""
     while block := rest.read(files.TEXT):
         if block.strip(b"\0"):
-            raise ValueError(f"{path} is damaged: more follows what seems to be its end; get the copy again")
+            raise ValueError(f"{path} is damaged: it has data after its end; get the copy again")
 
 
 def _all_rows(paths: dict[str, Path], source: Path) -> Iterator[File]:
@@ -100,7 +103,13 @@ def _all_rows(paths: dict[str, Path], source: Path) -> Iterator[File]:
 def _rows(path: Path, name: str, source: Path) -> Iterator[File]:
     """Yields the reviews of a file with one JSON object per line.
 
-    It has text, label (0 or 1; not in unsup), and id and rating where known.
+    An object has text, label (0 or 1; not in unsup), and perhaps id and rating.
+
+    Args:
+      path: the file.
+      name: "train", "test" or "unsup".
+      source: the folder of the copy.
+    Raises: ValueError for an invalid line.
     """
     directory = "test" if name == "test" else "train"
     for number, (where, line) in enumerate(files.lines(path, source), 1):
@@ -118,14 +127,14 @@ def _rows(path: Path, name: str, source: Path) -> Iterator[File]:
                 )
             label = ("neg", "pos")[row["label"]]
         file = f"{row.get('id', number)}_{row.get('rating', 0)}.txt"
-        # half of a surrogate pair, which JSON can hold, is refused with what else is not UTF-8
+        # an unpaired surrogate in JSON is refused later, together with other invalid UTF-8
         yield where, f"aclImdb/{directory}/{label}/{file}", row["text"].encode("utf-8", "surrogatepass")
 
 
 def _checked(reviews: Iterator[File], source: Path) -> dict[str, bytes]:
-    """Returns all reviews by their names.
+    """Returns all reviews by name.
 
-    Raises: ValueError for text that is not UTF-8, a review that is there twice, and for too much of them.
+    Raises: ValueError for text that is not UTF-8, a duplicate review, and too many reviews.
     """
     contents, places, size = {}, {}, 0
     for where, name, text in reviews:
@@ -137,13 +146,13 @@ def _checked(reviews: Iterator[File], source: Path) -> dict[str, bytes]:
             ) from error
         if name in contents:
             raise ValueError(
-                f"{where} is the review {name[:200]}, and so is {places[name]}; remove one of them"
+                f"{where} and {places[name]} are the same review, {name[:200]}; remove one of them"
             )
         contents[name], places[name] = text, where
         size += len(text)
         if size > files.UNPACKED or len(contents) > files.ROWS:
             raise ValueError(
-                f"source={source} has more than {files.UNPACKED:,} bytes or {files.ROWS:,} reviews, "
-                "which is not imdb_reviews; check the copy"
+                f"source={source} has more than {files.UNPACKED:,} bytes or {files.ROWS:,} reviews, too "
+                "many for imdb_reviews; check the copy"
             )
     return contents

@@ -1,10 +1,10 @@
-"""ListOps: nested lists of digits under MIN, MAX, MED and SM, whose value is one of ten classes.
+"""Generates ListOps: nested lists of digits with the operators MIN, MAX, MED and SM, and ten classes.
 
     [MAX 4 [SM 7 9 ] 2 ]  ->  6                    SM: the sum modulo 10; MED: the median, rounded down
 
-Drawn as for Long Range Arena (Tay et al., arXiv 2011.04006, after Nangia and Bowman, arXiv 1804.06028): up to
-10 deep, 2 to 10 arguments, each of which is a list with probability 1/4. Theirs have 500 to 2,000 tokens and
-96,000 examples; these are **shortened**, to 128 to 512 tokens and 20,000 examples, for a CPU.
+The expressions follow Long Range Arena (Tay et al., arXiv 2011.04006, after Nangia and Bowman, arXiv
+1804.06028): up to 10 levels, 2 to 10 arguments, each a list with probability 1/4. Theirs have 500 to 2,000
+tokens and 96,000 examples. These are **shortened** to 128 to 512 tokens and 20,000 examples, for a CPU.
 """
 
 import random
@@ -27,7 +27,7 @@ SHORTEST, LONGEST = 128, 512  # tokens
 
 
 def expression(rng: random.Random, depth: int = 1) -> tuple[list[str], int]:
-    """Draws an expression: its tokens and its value."""
+    """Returns the tokens and the value of a random expression at a nesting level `depth`."""
     if depth >= DEPTH or rng.random() > LIST:
         value = rng.randrange(10)
         return [str(value)], value
@@ -38,7 +38,7 @@ def expression(rng: random.Random, depth: int = 1) -> tuple[list[str], int]:
 
 
 def long_expression(rng: random.Random) -> tuple[str, int]:
-    """Draws until the number of tokens lies within `SHORTEST` and `LONGEST`."""
+    """Returns a random expression with `SHORTEST` to `LONGEST` tokens, and its value."""
     while True:
         tokens, value = expression(rng)
         if SHORTEST <= len(tokens) <= LONGEST:
@@ -54,5 +54,5 @@ class ShortListOps(Drawn, tfds.core.GeneratorBasedBuilder):
 
 
 def builder(data_dir: str | None) -> tfds.core.DatasetBuilder:
-    """Makes the TFDS builder of the expressions in `data_dir`."""
+    """Returns the TFDS builder of the expressions for a data directory."""
     return ShortListOps(data_dir=data_dir, file_format="array_record")

@@ -1,12 +1,13 @@
-"""Pathfinder: are two dots the ends of one dashed curve, or of two?
+"""Generates Pathfinder: whether two dots are the ends of one dashed curve.
 
-An image has two long dashed curves, some short ones, and two dots. Label 1: the dots are the two ends of one
-long curve; label 0: each is an end of another one. Curves keep their distance, so that an image has one
-answer. Each scene has a pair of ends for both labels, and both pairs have about the same distance. So the
-distance of the dots does not show the label.
+An image has two long dashed curves, some short ones, and two dots. With label 1 the dots are the two ends of
+one long curve; with label 0 they are ends of different curves. Curves do not touch, so that the answer is
+unique. Each scene has a pair of ends for either label, and both pairs have about the same distance.
+Therefore the distance of the dots does not reveal the label.
 
-After Linsley et al., arXiv 1805.08315, and Long Range Arena (Tay et al., arXiv 2011.04006), who read the
-pixels one after the other; drawn anew, 32 x 32, with 20,000 training images instead of their 160,000.
+The task follows Linsley et al., arXiv 1805.08315, and Long Range Arena (Tay et al., arXiv 2011.04006), where
+the input is a sequence of pixels. These images are generated here, 32 x 32, with 20,000 training images
+instead of 160,000.
 """
 
 import itertools
@@ -21,23 +22,28 @@ from fourier_attn.data.sources.idx import png
 LABELS = ("two curves", "one curve")
 SIZE = 32  # pixels on a side
 SPLITS = {"train": 20_000, "validation": 2_000, "test": 2_000}
-DASHES, SHORT, SHORTS = 6, 2, 3  # dashes of a long curve and of a short one; short curves
-PITCH, DASH, DOT = 3.6, 2.0, 2.2  # pixels: from dash to dash, length of one, radius of a dot
-TRIES = 60  # of a curve, before the scene is given up
+DASHES, SHORT, SHORTS = 6, 2, 3  # dashes of a long curve, of a short curve; number of short curves
+PITCH, DASH, DOT = 3.6, 2.0, 2.2  # pixels: distance of dashes, length of a dash, radius of a dot
+TRIES = 60  # number of attempts for a curve in a scene
 TURN = 0.6  # largest angle between dashes, in radians
-MARGIN, APART = 2.5, 5.0  # pixels: from the border, and between the curves
-SAME = 1.0  # pixels by which the distance of the dots may differ between the labels
+MARGIN, APART = 2.5, 5.0  # smallest distance in pixels from the border, and between curves
+SAME = 1.0  # largest difference in pixels between the distances of the dots for the two labels
 
 
 class Example(NamedTuple):
-    """Holds an image (SIZE, SIZE, 1) in uint8, and its label."""
+    """Holds one example.
+
+    Args:
+      image: uint8 (SIZE, SIZE, 1).
+      label: 1 if the dots are on one curve, else 0.
+    """
 
     image: np.ndarray
     label: int
 
 
 def example(rng: np.random.Generator) -> Example:
-    """Draws scenes until one has its curves apart, and two pairs of ends at the same distance."""
+    """Returns a random example, with separate curves and two pairs of ends at similar distances."""
     while True:
         if (curves := scene(rng)) and (pairs := ends(curves)):
             label = int(rng.integers(2))
@@ -45,7 +51,7 @@ def example(rng: np.random.Generator) -> Example:
 
 
 def scene(rng: np.random.Generator) -> list[np.ndarray]:
-    """Draws the curves, each the two ends of its dashes (n, 2, 2); [] where one finds no place."""
+    """Returns random curves as the two ends of their dashes (n, 2, 2); [] if a curve does not fit."""
     curves: list[np.ndarray] = []
     for dashes in (DASHES, DASHES, *[SHORT] * SHORTS):
         tries = candidates(rng, dashes)
@@ -57,7 +63,7 @@ def scene(rng: np.random.Generator) -> list[np.ndarray]:
 
 
 def candidates(rng: np.random.Generator, dashes: int) -> np.ndarray:
-    """Draws curves that turn by at most TURN from dash to dash: both ends of each, (TRIES, dashes, 2, 2)."""
+    """Returns the ends of the dashes of random curves, (TRIES, dashes, 2, 2)."""
     turns = rng.uniform(-TURN, TURN, (TRIES, dashes))
     angles = rng.uniform(0, 2 * np.pi, (TRIES, 1)) + np.cumsum(turns, axis=1)
     steps = np.stack([np.sin(angles), np.cos(angles)], axis=-1)
@@ -67,7 +73,7 @@ def candidates(rng: np.random.Generator, dashes: int) -> np.ndarray:
 
 
 def fit(tries: np.ndarray, curves: list[np.ndarray]) -> np.ndarray:
-    """Returns which curves are within the image, and apart from the others (bool, n)."""
+    """Returns whether each of the `tries` is inside the image and separate from all `curves` (bool, n)."""
     points = tries.reshape(len(tries), -1, 2)
     inside = np.all((points >= MARGIN) & (points <= SIZE - MARGIN), axis=(1, 2))
     if not curves:
@@ -78,7 +84,7 @@ def fit(tries: np.ndarray, curves: list[np.ndarray]) -> np.ndarray:
 
 
 def ends(curves: list[np.ndarray]) -> list[np.ndarray]:
-    """Returns for each label the two ends (2, 2) where dots are, the most alike; [] where no two are."""
+    """Returns two ends (2, 2) for each label, with the most similar distances; [] without such ends."""
     own = [each[[0, -1], [0, 1]] for each in curves[:2]]
     others = [np.stack([first, second]) for first, second in itertools.product(*own)]
     pairs = list(itertools.product(others, own))
@@ -91,7 +97,7 @@ def _length(pair: np.ndarray) -> float:
 
 
 def picture(curves: list[np.ndarray], dots: np.ndarray) -> np.ndarray:
-    """Returns the image (SIZE, SIZE, 1) of dashes and dots, bright on black, with smooth borders."""
+    """Returns the image (SIZE, SIZE, 1) of dashes and dots, white on black with smooth edges."""
     dashes = np.concatenate(curves)
     pixels = np.moveaxis(np.mgrid[:SIZE, :SIZE], 0, -1)[:, :, None] + 0.5
     along = dashes[:, 1] - dashes[:, 0]
@@ -103,13 +109,13 @@ def picture(curves: list[np.ndarray], dots: np.ndarray) -> np.ndarray:
 
 
 def examples(split: str, count: int) -> Iterator[Example]:
-    """Yields the first examples of a split: each comes from its own seed, whatever is drawn before it."""
+    """Yields the first `count` examples of a split; each one depends only on its own seed."""
     for number in range(count):
         yield example(np.random.default_rng((list(SPLITS).index(split), number)))
 
 
 class Pathfinder(tfds.core.GeneratorBasedBuilder):
-    """Builds the TFDS data set `pathfinder`: the same images on every machine."""
+    """Builds the TFDS data set `pathfinder`, with the same images on every machine."""
 
     VERSION = tfds.core.Version("1.0.0")
 
@@ -133,5 +139,5 @@ class Pathfinder(tfds.core.GeneratorBasedBuilder):
 
 
 def builder(data_dir: str | None) -> tfds.core.DatasetBuilder:
-    """Makes the TFDS builder of the images in `data_dir`."""
+    """Returns the TFDS builder of the images for a data directory."""
     return Pathfinder(data_dir=data_dir, file_format="array_record")

@@ -1,11 +1,10 @@
-"""Synthetic film reviews from a small grammar, whose label cannot be read off a bag of words.
+"""Generates synthetic film reviews from a small grammar; a bag of words does not determine the label.
 
-Each review holds one judgement among irrelevant sentences. The judgement is a clause with an
-adjective that may be negated; two contrasting clauses, of which the connective says which one
-counts; or the opinion of others, with which the writer agrees or not, some sentences later. Whether
-a clause is negated, which of two clauses comes first and whether the writer agrees are drawn
-independently of the label, and the plot has adjectives and negations of its own. So single words
-say little: adjectives are negated often enough that counting them leaves every third review wrong.
+Each review has one judgement among irrelevant sentences. The judgement is a clause with an adjective that may
+be negated; or two contrasting clauses with a connective that decides which one counts; or the opinion of
+others, followed some sentences later by "i agree" or "i disagree". Negation, the order of clauses and
+agreement are independent of the label, and the plot also contains adjectives and negations. Single words
+therefore say little: counting adjectives classifies every third review wrongly.
 """
 
 import random
@@ -83,7 +82,7 @@ NEGATIONS = ["not", "never", "hardly"]
 
 
 def review(rng: random.Random) -> tuple[str, int]:
-    """Draws one review and its label: 0 negative, 1 positive."""
+    """Returns a random review and its label, 0 negative or 1 positive."""
     label = rng.randrange(2)
     judgement = rng.choice((_plain, _plain, _contrast, _opinion))(rng, bool(label))
     before, after = _plot(rng, rng.randrange(2)), _plot(rng, rng.randrange(2))
@@ -118,7 +117,7 @@ def _adjective(rng: random.Random, good: bool) -> str:
 
 
 def _plot(rng: random.Random, sentences: int) -> list[str]:
-    """Returns irrelevant sentences, with adjectives and negations that mean nothing."""
+    """Returns irrelevant sentences, which also have adjectives and negations."""
     return [
         f"{rng.choice(PEOPLE)} {rng.choice(DEEDS + UNDONE)} a {rng.choice(LOOKS + GOOD + BAD)} "
         f"{rng.choice(THINGS)} {rng.choice(PLACES)} ."
@@ -135,5 +134,5 @@ class SyntheticReviews(Drawn, tfds.core.GeneratorBasedBuilder):
 
 
 def builder(data_dir: str | None) -> tfds.core.DatasetBuilder:
-    """Makes the TFDS builder of the synthetic reviews in `data_dir`."""
+    """Returns the TFDS builder of the synthetic reviews for a data directory."""
     return SyntheticReviews(data_dir=data_dir, file_format="array_record")

@@ -1,15 +1,15 @@
-"""Synthetic images of coloured shapes on a grid, with questions; neither image nor question alone answers.
+"""Generates images of coloured shapes on a grid, with questions that need both the image and the question.
 
-An image is a grid of cells. In each image the four kinds of shape have the four colours, one each, and occur
-one, two, three and four times; which kind has which colour and which number are two independent random
-permutations, and the cells are random, too. A question asks for the colour or the number of one kind, in one
-of two wordings, and is drawn without a look at the image. Then, exactly and not only on average:
+An image is a grid of cells. In each image the four kinds of shapes have four different colours, and occur
+one, two, three and four times. Two independent random permutations assign colours and numbers to the kinds,
+and the cells are random as well. A question asks for the colour or the number of one kind, in one of two
+wordings, and is independent of the image. These statements are then exact:
 
-    of one image, the questions have the eight answers equally often        chance is 1/8 without the question
-    of one question, its four answers are equally likely over images        chance is 1/4 without the image
+    for one image, the questions have the eight answers equally often       chance is 1/8 without the question
+    for one question, its four answers are equally likely over images       chance is 1/4 without the image
 
-since the question says whether a colour or a number is wanted. The label of a cell is 0 for none, or 1 + the
-kind: no shape reaches beyond its cell, so that a patch of that size has one label.
+The label of a cell is 0 for none, or 1 + the kind. Shapes do not extend over their cells, so that a patch of
+this size has one label.
 """
 
 from collections.abc import Iterator
@@ -35,11 +35,18 @@ LABELS = ("none", *KINDS)
 GRID, CELL = 5, 8  # cells on a side, pixels of a cell on a side
 SIZE = GRID * CELL
 SPLITS = {"train": 20_000, "validation": 2_000, "test": 4_000}
-GREY, NOISE = 100, 18  # the background's mean and deviation, of 255
+GREY, NOISE = 100, 18  # mean and standard deviation of the background, out of 255
 
 
 class Example(NamedTuple):
-    """Holds an image (SIZE, SIZE, 3), the numbers of its question and answer, and the labels (GRID, GRID)."""
+    """Holds one example.
+
+    Args:
+      image: uint8 (SIZE, SIZE, 3).
+      question: index in `QUESTIONS`.
+      answer: index in `ANSWERS`.
+      labels: label of each cell (GRID, GRID).
+    """
 
     image: np.ndarray
     question: int
@@ -48,9 +55,9 @@ class Example(NamedTuple):
 
 
 def example(rng: np.random.Generator) -> Example:
-    """Draws an image and a question."""
+    """Returns a random image and a random question."""
     colours, numbers = rng.permutation(len(KINDS)), rng.permutation(len(KINDS))
-    kinds = np.repeat(np.arange(len(KINDS)), 1 + numbers)  # of numbers[kind] + 1 shapes each
+    kinds = np.repeat(np.arange(len(KINDS)), 1 + numbers)  # numbers[kind] + 1 shapes of each kind
     labels = np.zeros(GRID * GRID, np.uint8)
     labels[rng.choice(GRID * GRID, len(kinds), replace=False)] = 1 + kinds
     labels = labels.reshape(GRID, GRID)
@@ -59,15 +66,24 @@ def example(rng: np.random.Generator) -> Example:
 
 
 def answer(question: int, colours: np.ndarray, numbers: np.ndarray) -> int:
-    """Returns the place in ANSWERS, where kind i has colour colours[i] and occurs 1 + numbers[i] times."""
+    """Returns the index of the answer in `ANSWERS`.
+
+    Args:
+      question: index in `QUESTIONS`.
+      colours: index of the colour of each kind (4,).
+      numbers: kind i occurs 1 + numbers[i] times (4,).
+    """
     wanted, kind = divmod(question % len(ANSWERS), len(KINDS))
     return int(numbers[kind]) + len(COLOURS) if wanted else int(colours[kind])
 
 
 def picture(labels: np.ndarray, colours: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Returns the image (SIZE, SIZE, 3) of labelled cells, in uint8, with noise everywhere.
+    """Returns a noisy image, uint8 (SIZE, SIZE, 3); each shape has a random size and place in its cell.
 
-    Each shape has a size of its own and is anywhere within its cell.
+    Args:
+      labels: label of each cell (GRID, GRID).
+      colours: index of the colour of each kind (4,).
+      rng: generator of random numbers.
     """
     pixels, palette = np.full((SIZE, SIZE, 3), GREY, np.float64), np.array(list(COLOURS.values()))
     for row, column in np.argwhere(labels):
@@ -80,7 +96,13 @@ def picture(labels: np.ndarray, colours: np.ndarray, rng: np.random.Generator) -
 
 
 def outline(kind: str, radius: float, middle: float, centre: float) -> np.ndarray:
-    """Returns which pixels of a cell (CELL, CELL) a shape covers."""
+    """Returns whether a shape covers each pixel of a cell (bool, (CELL, CELL)).
+
+    Args:
+      kind: one of `KINDS`.
+      radius: half of its size in pixels.
+      middle, centre: its centre in pixels, vertical and horizontal.
+    """
     y, x = np.mgrid[:CELL, :CELL] + 0.5 - np.array([middle, centre])[:, None, None]
     if kind == "circles":
         return x**2 + y**2 <= radius**2
@@ -93,13 +115,13 @@ def outline(kind: str, radius: float, middle: float, centre: float) -> np.ndarra
 
 
 def examples(split: str, count: int) -> Iterator[Example]:
-    """Yields the first examples of a split: each comes from its own seed, whatever is drawn before it."""
+    """Yields the first `count` examples of a split; each one depends only on its own seed."""
     for number in range(count):
         yield example(np.random.default_rng((list(SPLITS).index(split), number)))
 
 
 class SyntheticShapes(tfds.core.GeneratorBasedBuilder):
-    """Builds the TFDS data set `synthetic_shapes`: the same images and questions on every machine."""
+    """Builds the TFDS data set `synthetic_shapes`, with the same images and questions on every machine."""
 
     VERSION = tfds.core.Version("1.0.0")
 
@@ -133,5 +155,5 @@ class SyntheticShapes(tfds.core.GeneratorBasedBuilder):
 
 
 def builder(data_dir: str | None) -> tfds.core.DatasetBuilder:
-    """Makes the TFDS builder of the synthetic shapes in `data_dir`."""
+    """Returns the TFDS builder of the synthetic shapes for a data directory."""
     return SyntheticShapes(data_dir=data_dir, file_format="array_record")

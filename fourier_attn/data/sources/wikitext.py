@@ -1,4 +1,4 @@
-"""WikiText-2, the words of good Wikipedia articles: a TFDS data set of one article per example."""
+"""Reads WikiText-2, texts of good Wikipedia articles, as a TFDS data set with one article per example."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ TITLE = re.compile(r" = [^=].* = ")
 
 
 class Wikitext2(tfds.core.GeneratorBasedBuilder):
-    """Builds the TFDS data set `wikitext2`; the order of the articles is that of the files."""
+    """Builds the TFDS data set `wikitext2`, with the articles in the order of the files."""
 
     VERSION = tfds.core.Version("1.0.0")
 
@@ -33,11 +33,11 @@ class Wikitext2(tfds.core.GeneratorBasedBuilder):
         )
 
     def _generate_examples(self) -> None:
-        """Does nothing: `splits` makes the examples."""
+        """Does nothing, because `splits` returns the examples."""
 
 
 def builder(data_dir: str | None) -> tfds.core.DatasetBuilder:
-    """Makes the TFDS builder of WikiText-2 in `data_dir`."""
+    """Returns the TFDS builder of WikiText-2 for a data directory."""
     return Wikitext2(data_dir=data_dir, file_format="array_record")
 
 
@@ -48,7 +48,7 @@ def splits(builder: Any, source: Path) -> dict[str, Iterator]:
     if missing:
         raise ValueError(
             f"source={source} is not a copy of wikitext2; expected a folder with {', '.join(FILES.values())} "
-            f"(or .tokens.xz), but there is no {', no '.join(missing)}"
+            f"(or .tokens.xz), but {', '.join(missing)} is missing"
         )
     return {split: _examples(path, source) for split, path in paths.items() if path}
 
@@ -59,12 +59,12 @@ def _examples(path: Path, source: Path) -> Iterator[tuple[int, dict]]:
 
 
 def articles(path: Path, source: Path) -> Iterator[str]:
-    """Yields the articles of a file in the folder `source`, which joined with newlines are the file.
+    """Yields the articles of a file in the folder `source`; joined with newlines they are the file.
 
-    A title is a line ` = Title = ` between two empty ones. Lines ` = = Section = = ` are headings in an
-    article; text may hold ` = x = ` on a line of its own, but not between empty lines.
+    A title is a line ` = Title = ` between two empty lines. Lines ` = = Section = = ` are headings in an
+    article. A line ` = x = ` that is not between empty lines is ordinary text.
 
-    Raises: ValueError for a file that cannot be read, does not begin with a title or has too long an article.
+    Raises: ValueError for a file that cannot be read or lacks a title, and for too long an article.
     """
     lines = [line for _, line in files.lines(path, source)]
     empty = [True, *(not line.strip() for line in lines), True]

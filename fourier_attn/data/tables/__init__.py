@@ -1,1 +1,1 @@
-"""A user's own files: tables, folders of images, their columns and classes."""
+"""Reads custom datasets: tables, folders of images, tagged sentences and questions."""

@@ -1,12 +1,12 @@
-"""Finds the columns of a table that hold texts and labels."""
+"""Finds the columns of a table that contain texts and labels."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# Of each split of one's own data, the knob that says how many of its examples are used.
+# The option that limits the number of examples of each split.
 LIMITS = {"train": "train_examples", "validation": "eval_examples", "test": "test_examples"}
-# What columns are called in published data sets, the likeliest first.
+# Names of columns in published data sets, the likeliest first.
 PAIRS = (
     ("text", "text_pair"),
     ("text1", "text2"),
@@ -42,18 +42,30 @@ LABELS = (
     "rating",
     "stars",
 )
-SHOWN = 20  # names that a message or a note lists
+SHOWN = 20  # largest number of names in a message or a note
 
 
 class Columns(NamedTuple):
-    """Names the columns with the text, the second text ("": none) and the label."""
+    """Names the columns of a table.
+
+    Args:
+      text: column of the text.
+      text_pair: column of the second text; "": none.
+      label: column of the label.
+    """
 
     text: str
     text_pair: str
     label: str
 
     def texts(self, where: str, values: Mapping[str, Any]) -> tuple[str, ...]:
-        """Returns the text or the two texts of a row. Raises: ValueError if one is not a text."""
+        """Returns the text or the two texts of a row.
+
+        Args:
+          where: place of the row, for messages.
+          values: the row, by column.
+        Raises: ValueError for a missing text, or a value that is not a text.
+        """
         texts = []
         for name in (self.text, self.text_pair) if self.text_pair else (self.text,):
             text = values.get(name)
@@ -73,9 +85,13 @@ class Columns(NamedTuple):
 
 
 def find_columns(knobs: Any, names: Collection[str], where: object) -> Columns:
-    """Returns the columns that knobs name, or else those whose names say what they hold.
+    """Returns the columns that the options name, or columns with usual names.
 
-    Raises: ValueError that lists the columns where one cannot be found, or several may be meant.
+    Args:
+      knobs: the options `text`, `text_pair` and `label`; "": detected.
+      names: all columns of the table.
+      where: name of the table, for messages.
+    Raises: ValueError that lists the columns if one cannot be found or is ambiguous.
     """
     for knob in ("text", "text_pair", "label"):
         if knobs[knob] and knobs[knob] not in names:
@@ -102,24 +118,37 @@ def find_columns(knobs: Any, names: Collection[str], where: object) -> Columns:
 
 
 def check_columns(path: Path, split: str, columns: Columns, values: Mapping[str, Any]) -> None:
-    """Checks that a file has the columns of train. Raises: ValueError."""
+    """Checks that a file has the columns of the training set; a test set needs no label.
+
+    Args:
+      path: the file.
+      split: name of the split.
+      columns: the required columns.
+      values: the first row, by column.
+    Raises: ValueError.
+    """
     optional = {"", columns.label} if split == "test" else {""}
     if missing := [name for name in columns if name not in values and name not in optional]:
         raise ValueError(
-            f"data.{split}={path} has no column {', '.join(missing)}, as train has; it has {listed(values)}"
+            f"data.{split}={path} has no column {', '.join(missing)}, unlike train; it has {listed(values)}"
         )
 
 
 def listed(names: Collection[str]) -> str:
-    """Returns the first names of columns, and how many more there are."""
+    """Returns a list of the first columns as text, with the number of further ones."""
     more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
     return ", ".join(f"{name!r:.60}" for name in list(names)[:SHOWN]) + more
 
 
 def _likeliest(known: tuple[str, ...], names: Collection[str], knob: str, where: object) -> str:
-    """Returns the one column that is called so, the first of `known` if it is there, or "".
+    """Returns the column with a usual name, preferably the first one; "" if there is none.
 
-    Raises: ValueError for several.
+    Args:
+      known: usual names, the likeliest first.
+      names: columns to choose from.
+      knob: name of the option, for messages.
+      where: name of the table, for messages.
+    Raises: ValueError if several columns match.
     """
     plain = {name.strip().lower(): name for name in reversed(list(names))}
     likely = [plain[name] for name in known if name in plain]

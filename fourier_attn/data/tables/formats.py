@@ -1,6 +1,6 @@
-"""Formats of tables, read row by row: CSV, TSV, JSON lines, Parquet, Arrow.
+"""Reads tables row by row: CSV, TSV, JSON lines, Parquet and Arrow.
 
-A table is never held in memory: what is read is one line, or one batch of Parquet, at a time.
+Only one line, or one batch of Parquet, is in memory at a time.
 """
 
 import csv
@@ -17,10 +17,10 @@ from fourier_attn.data.tables import files
 ENDS = (".csv", ".tsv", ".jsonl", ".parquet", ".arrow")
 COLUMNAR = (".parquet", ".arrow")
 PACKED = (".gz", ".xz")
-WHITE = " \t\n\r\v\f"  # lines of nothing else are empty
-BATCH = 4096  # rows of Parquet at a time
-SEPARATORS = (";", "\t", "|")  # of a .csv whose first line has no comma: spreadsheets of many countries
-SEPARATION = re.compile(r'"?sep=(.)"?')  # a line that spreadsheets write for each other, before the columns
+WHITE = " \t\n\r\v\f"  # lines with only these characters are empty
+BATCH = 4096  # number of rows of a batch of Parquet
+SEPARATORS = (";", "\t", "|")  # in a .csv without a comma in its first line, as spreadsheets may write it
+SEPARATION = re.compile(r'"?sep=(.)"?')  # a line with the separator, which spreadsheets write first
 
 
 class Row(NamedTuple):
@@ -28,9 +28,9 @@ class Row(NamedTuple):
 
     Args:
       where: its place, for messages.
-      values: by column; None for a missing value.
-      number: of its line, or of the row in Parquet and Arrow, from 1.
-      error: why it cannot be used; "": it can.
+      values: its values by column; None: missing.
+      number: number of its line, or of the row in Parquet and Arrow, from 1.
+      error: message for an invalid row; "": valid.
     """
 
     where: str
@@ -40,19 +40,29 @@ class Row(NamedTuple):
 
 
 def kind(path: Path) -> str:
-    """Returns the ending of a table's name without what packs it, ".csv". Raises: ValueError for another."""
+    """Returns the ending of a table's name without that of the compression, for example ".csv".
+
+    Raises: ValueError for an unknown format.
+    """
     end = files.ending(path.with_suffix("") if files.ending(path) in PACKED else path)
     if end not in ENDS:
         raise ValueError(
-            f"{path} is not a table that can be read; its name must end in {', '.join(ENDS[:3])} "
+            f"{path} is not a readable table; its name must end in {', '.join(ENDS[:3])} "
             f"(also {' or '.join(PACKED)}), {ENDS[3]} or {ENDS[4]}"
         )
     return end
 
 
 def separated(file: Any, name: str, end: str) -> Iterator[Row]:
-    """Reads the rows of an open CSV (`end` ".csv") or TSV file. Raises: ValueError for what it cannot be."""
-    csv.field_size_limit(files.TEXT)  # as of any line; else 131,072 characters
+    """Yields the rows of an open CSV or TSV file.
+
+    Args:
+      file: the open file.
+      name: its name, for messages.
+      end: ".csv" or ".tsv".
+    Raises: ValueError for a file that is not such a table.
+    """
+    csv.field_size_limit(files.TEXT)  # the limit of any line; Python's default is 131,072 characters
     lines = (f"{line}\n" for _, line in files.decoded(file, name, files.OWN.rows))
     header: list[str] = []
     again: set[str] = set()
@@ -83,13 +93,13 @@ def separated(file: Any, name: str, end: str) -> Iterator[Row]:
             yield Row(where, dict(zip(header, cells, strict=False)), number, error)
     except csv.Error as error:
         raise ValueError(
-            f"{name}, line {line + skipped + 1} is not a valid row ({error}); a quote inside a quoted text "
-            "is written twice, and a quote that is opened must be closed"
+            f"{name}, line {line + skipped + 1} is not a valid row ({error}); double the quotes inside a "
+            "quoted text, and close each quote"
         ) from error
 
 
 def _first_line(lines: Iterator[str], end: str) -> tuple[str, int, str]:
-    """Returns the line with the names of columns, how many precede it, and what separates columns."""
+    """Returns the line with the names of the columns, the number of lines before it, and the separator."""
     skipped, said = 0, ""
     for line in lines:
         if end == ".csv" and not said and (sep := SEPARATION.fullmatch(line.strip())):
@@ -106,7 +116,7 @@ def _separator(line: str) -> str:
 
 
 def cells(line: str) -> list[str]:
-    """Returns the cells of a line of CSV, if it has a comma, or of one with another separator."""
+    """Returns the cells of a line of CSV, separated by commas or, without a comma, by `SEPARATORS`."""
     try:
         return next(csv.reader([line], delimiter=_separator(line), strict=True), [])
     except csv.Error:
@@ -126,12 +136,12 @@ def _header(cells: list[str], where: str) -> list[str]:
     names = [cell.strip() for cell in cells]
     name, count = Counter(names).most_common(1)[0]
     if count > 1:
-        raise ValueError(f"{where} names the column {name!r} twice; give each column its own name")
+        raise ValueError(f"{where} has the column {name!r} twice; give each column a different name")
     return names
 
 
 def objects(file: Any, name: str) -> Iterator[Row]:
-    """Reads the rows of an open file of JSON lines; a line that is a text alone is the column "text"."""
+    """Yields the rows of an open file of JSON lines; a line with a JSON string is the column "text"."""
     for number, line, error in files.checked_lines(file, name):
         if error or line.strip(WHITE):
             values, error = ({}, error) if error else _object(line)
@@ -139,7 +149,7 @@ def objects(file: Any, name: str) -> Iterator[Row]:
 
 
 def _object(line: str) -> tuple[dict[str, Any], str]:
-    """Returns the values of a JSON object or text, and why a line is neither; "": it is one."""
+    """Returns the values of a JSON object or string, and an error message for any other line (else "")."""
     try:
         values = json.loads(line, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
@@ -152,7 +162,13 @@ def _object(line: str) -> tuple[dict[str, Any], str]:
 
 
 def texts(file: Any, name: str, column: str) -> Iterator[Row]:
-    """Reads an open file with a text in each line, as a table with one column."""
+    """Yields the lines of an open file as a table with one column.
+
+    Args:
+      file: the open file.
+      name: its name, for messages.
+      column: name of the column.
+    """
     for number, line, error in files.checked_lines(file, name):
         if error or line.strip(WHITE):
             yield Row(f"{name}, line {number}", {column: line}, number, error)
@@ -161,12 +177,19 @@ def texts(file: Any, name: str, column: str) -> Iterator[Row]:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        raise ValueError("it has a key twice")
+        raise ValueError("a key occurs twice")
     return values
 
 
 def columnar(file: Any, name: str, end: str) -> Iterator[Row]:
-    """Reads the rows of open Parquet, or of Arrow's stream, which the library `datasets` writes."""
+    """Yields the rows of an open Parquet file, or of Arrow's stream, which the library `datasets` writes.
+
+    Args:
+      file: the open file.
+      name: its name, for messages.
+      end: ".parquet" or ".arrow".
+    Raises: ValueError for a damaged file, and without the package pyarrow.
+    """
     try:
         import pyarrow
         from pyarrow import ipc, parquet
@@ -183,5 +206,5 @@ def columnar(file: Any, name: str, end: str) -> Iterator[Row]:
                 yield Row(f"{name}, row {number}", values, number)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(
-            f"{name} cannot be read beyond row {number} ({str(error)[:200]}); write it again"
+            f"{name} cannot be read after row {number} ({str(error)[:200]}); write it again"
         ) from error

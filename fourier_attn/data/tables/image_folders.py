@@ -1,4 +1,4 @@
-"""Images of the user's own: a folder with a folder of images for each class."""
+"""Reads custom images: a folder with a subfolder of images for each class."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +14,7 @@ from fourier_attn.data.tables.columns import LIMITS
 from fourier_attn.data.tables.files import ending
 from fourier_attn.data.tables.notes import describe_classes, duplicates, unlabelled, unseen_classes
 
-# A file with another ending is next to the images: a list, a checksum, what a file manager keeps.
+# Endings of images. Other files may lie next to them, for example lists and checksums.
 ENDS = (
     ".png",
     ".jpg",
@@ -33,11 +33,11 @@ ENDS = (
 
 
 def read(config: DataConfig) -> tuple[dict[str, Pictures], dict[str, Any], tuple[str, ...]]:
-    """Returns the splits, the knob `labels`, and notes; a missing split is a share `holdout` of train.
+    """Returns the splits, the option `labels`, and notes; a missing split is held out of the training set.
 
-    A test folder without folders of classes holds images of unknown classes.
+    A test folder without subfolders contains images of unknown classes.
 
-    Raises: ValueError that names folder or file and the cure.
+    Raises: ValueError that names the folder or file and the cure.
     """
     root, notes = paths.given(config.train), []
     names = tuple(config.labels) or classes(root)
@@ -69,9 +69,9 @@ def _is_image(path: Path) -> bool:
 
 
 def classes(folder: Path) -> tuple[str, ...]:
-    """Returns the sorted names of the folders with images in a folder. Raises: ValueError for one or none."""
+    """Returns the sorted names of the subfolders with images. Raises: ValueError for less than two."""
     if not folder.is_dir():
-        raise ValueError(f"data.train={folder} is not a folder; name one that has a folder for each class")
+        raise ValueError(f"data.train={folder} is not a folder; give one with a subfolder for each class")
     names = tuple(name for name in _folders(folder) if any(map(_is_image, (folder / name).iterdir())))
     if len(names) < 2:
         raise ValueError(
@@ -82,17 +82,26 @@ def classes(folder: Path) -> tuple[str, ...]:
 
 
 def _images(folder: Path, names: tuple[str, ...], size: int, split: str) -> Pictures:
+    """Reads the images of a split.
+
+    Args:
+      folder: the folder.
+      names: names of the classes.
+      size: pixels of a side to which images are scaled.
+      split: name of the split.
+    Raises: ValueError for files of unknown classes, and without images.
+    """
     if not folder.is_dir():
-        raise ValueError(f"data.{split}={folder} is not a folder; name one that has a folder for each class")
+        raise ValueError(f"data.{split}={folder} is not a folder; give one with a subfolder for each class")
     files = [path for path in sorted(folder.glob("*/*")) if path.parent.name[0] != "." and _is_image(path)]
     if unknown := next((path for path in files if path.parent.name not in names), None):
-        raise ValueError(f"{unknown} is of no class of train ({', '.join(names)[:200]}); move it away")
+        raise ValueError(f"{unknown} is in no class of train ({', '.join(names)[:200]}); move it elsewhere")
     labels = np.array([names.index(path.parent.name) for path in files])
     if not files and split == "test":
         files = [path for path in sorted(folder.iterdir()) if _is_image(path)]
         labels = np.full(len(files), -1)
     if not files:
-        raise ValueError(f"data.{split}={folder} has no images in folders of classes; put some there")
+        raise ValueError(f"data.{split}={folder} has no images in subfolders of classes; add some")
     images = np.empty((len(files), size, size, 3), np.uint8)
     for image, path in zip(images, files, strict=True):
         image[:] = read_image(path, (size, size, 3))
@@ -101,7 +110,7 @@ def _images(folder: Path, names: tuple[str, ...], size: int, split: str) -> Pict
 
 
 def _left_out(folder: Path, ids: Iterable[str]) -> list[str]:
-    """Returns a note on the files in a folder of images that were not taken."""
+    """Returns a note on files in a folder of images that were not read; [] if all were read."""
     taken = set(ids)
     there = [path for pattern in ("*", "*/*") for path in sorted(folder.glob(pattern)) if not path.is_dir()]
     names = [str(path.relative_to(folder)) for path in there if "/." not in f"/{path.relative_to(folder)}"]

@@ -1,4 +1,4 @@
-"""The inputs of a prediction, from all that training reads and from streams, one after the other."""
+"""Reads the inputs of a prediction, one after the other, from files and streams."""
 
 import contextlib
 import stat
@@ -16,13 +16,13 @@ STDIN = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 
 
 class Input(NamedTuple):
-    """Holds what one line or row asks for.
+    """Holds the inputs in one line or row.
 
     Args:
-      number: of the line, or of the row in Parquet and Arrow, from 1.
-      where: its place, for messages: "new.csv, line 3".
-      values: by the names that `read_inputs` was asked for; without those that are optional and missing.
-      error: why it cannot be used, after `where` in a message; "": it can, as far as reading can say.
+      number: number of the line, or of the row in Parquet and Arrow, from 1.
+      where: its place, for messages, for example "new.csv, line 3".
+      values: values by the names that were given to `read_inputs`, without missing optional ones.
+      error: message for an invalid row, which follows `where`; "": valid.
     """
 
     number: int
@@ -34,23 +34,26 @@ class Input(NamedTuple):
 def read_inputs(
     source: str | Path, columns: Mapping[str, Sequence[str]], optional: Collection[str] = ()
 ) -> Iterator[Input]:
-    """Reads inputs from a file, a folder of a split, a pipe or standard input, a few at a time.
+    """Yields inputs from a file, a folder of a split, a pipe or standard input.
 
         asked = {"text": ("message", "text"), "label": ("topic", "label")}
         for number, where, values, error in read_inputs("new.csv", asked, optional=("label",)):
 
-    A source is what training reads (CSV, TSV, JSON lines, Parquet, Arrow, a folder of Parquet or Arrow), or
-    texts, one in each line (.txt). All may be packed (.gz, .xz). "-" is standard input, as is /dev/stdin.
-    These two, named pipes, /dev/fd/N and files with another ending are read by what they hold: JSON lines
-    begin with { or ", tables with a line that has the columns asked for, and anything else is texts.
+    A source is any file that training reads (CSV, TSV, JSON lines, Parquet, Arrow, a folder of Parquet or
+    Arrow), or a file with one text in each line (.txt). All may be compressed (.gz, .xz). "-" and /dev/stdin
+    are standard input.
+
+    The format of standard input, named pipes, /dev/fd/N and files with other endings is detected from the
+    contents. JSON lines begin with { or ", tables with a line that has the columns, and any other file has
+    one text in each line.
 
     Args:
-      source: its name.
-      columns: what is asked for: name -> how its column may be called, the likeliest first. A JSON text or a
-        line of text alone is the first name.
-      optional: names that rows need not have.
-    Raises: ValueError that names the source and the cure for what cannot be read on. A row that is bad by
-      itself does not end the reading: it has an `error`.
+      source: name of the source.
+      columns: for each input the possible names of its column, the likeliest first. A JSON string or a line
+        of text is the first input.
+      optional: inputs that rows may lack; default none.
+    Raises: ValueError that names the source and the cure if it cannot be read further. An invalid row does
+      not stop the reading, but has an `error`.
     """
     name = "standard input" if str(source) in STDIN else str(source)
     path = Path() if str(source) in STDIN else paths.given(source)
@@ -70,10 +73,14 @@ def _named(
     optional: Collection[str],
     free: bool,
 ) -> Iterator[Input]:
-    """Gives the values of rows the names that were asked for.
+    """Yields rows with the names of inputs instead of those of columns.
 
     Args:
+      rows: the rows.
+      name: name of the source, for messages.
+      columns, optional: see `read_inputs`.
       free: whether each row has its own columns, as in JSON lines.
+    Raises: ValueError for a table that lacks a column.
     """
     for where, values, number, error in rows:
         chosen = {asked: find_column(values, (*names, asked)) for asked, names in columns.items()}
@@ -84,7 +91,7 @@ def _named(
             wanted = " and ".join(repr((*columns[asked], asked)[0]) for asked in missing)
             lacks = f"has no {wanted}, but {', '.join(map(repr, list(values)[:20]))}"
             if not free:
-                raise ValueError(f"{name} {lacks}; give the columns the names of the training data")
+                raise ValueError(f"{name} {lacks}; use the column names of the training data")
             yield Input(number, where, {}, f"{lacks}; fix that line")
         else:
             picked = {asked: values[column] for asked, column in chosen.items() if column is not None}
@@ -93,12 +100,18 @@ def _named(
 
 @contextlib.contextmanager
 def opened(source: str, path: Path) -> Iterator[Any]:
-    """Opens what a user names: also a pipe, which waits for its writer, and standard input."""
+    """Opens a source for reading: a file, standard input, or a pipe, which waits for its writer.
+
+    Args:
+      source: name of the source.
+      path: the same as a path.
+    Raises: ValueError if it does not exist or cannot be opened.
+    """
     if source in STDIN:
         yield sys.stdin.buffer
         return
     if not path.exists():
-        raise ValueError(f"{source} does not exist; name a table, a file of texts, or - for standard input")
+        raise ValueError(f"{source} does not exist; give a table, a file of texts, or - for standard input")
     if stat.S_ISREG(path.stat().st_mode):
         with files.unpacked(path, path, files.OWN) as file:
             yield file
@@ -106,6 +119,6 @@ def opened(source: str, path: Path) -> Iterator[Any]:
     try:
         file = path.open("rb")
     except OSError as error:
-        raise ValueError(f"{source} cannot be opened ({error.strerror}); name another file") from error
+        raise ValueError(f"{source} cannot be opened ({error.strerror}); give another file") from error
     with file:
         yield file

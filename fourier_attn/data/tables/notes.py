@@ -1,4 +1,4 @@
-"""Notes on a user's own data, which a run prints before it starts."""
+"""Formats notes on a custom dataset, which a run prints before it starts."""
 
 import re
 from collections import Counter
@@ -10,11 +10,11 @@ from fourier_attn.data.examples import Selection
 from fourier_attn.data.tables.columns import SHOWN, Columns, listed
 from fourier_attn.data.tables.labels import WHOLE
 
-JOINED = re.compile(r"\s*[;|,]\s*")  # between several labels of one row
+JOINED = re.compile(r"\s*[;|,]\s*")  # separates several labels of a row
 
 
 def describe_columns(columns: Columns, names: Collection[str]) -> str:
-    """Returns which columns were taken, in words, and which were not."""
+    """Returns a line with the columns that are used, and those among `names` that are not."""
     taken = [("text", columns.text), ("text_pair", columns.text_pair), ("label", columns.label)]
     used = ", ".join(f"{knob}: {name}" for knob, name in taken if name)
     unused = [name for name in names if name not in columns]
@@ -22,7 +22,7 @@ def describe_columns(columns: Columns, names: Collection[str]) -> str:
 
 
 def describe_classes(names: Sequence[str], labels: np.ndarray) -> str:
-    """Returns the classes of train with their counts, the most frequent ones if they are many, in words."""
+    """Returns a line with the classes and their numbers of examples, at most `SHOWN` of them."""
     counts = _counts(names, labels).tolist()
     order = range(len(names))
     if len(names) > SHOWN:
@@ -32,24 +32,25 @@ def describe_classes(names: Sequence[str], labels: np.ndarray) -> str:
 
 
 def _counts(names: Sequence[str], labels: np.ndarray) -> np.ndarray:
-    """Returns the number of rows of each class, of numbers of classes (n) or 0 and 1 of each (n, c)."""
+    """Returns the number of rows of each class, from indices (n,), or from 0 and 1 of each class (n, c)."""
     return labels.sum(axis=0) if labels.ndim > 1 else np.bincount(labels, minlength=len(names))
 
 
 def unseen_classes(names: Sequence[str], labels: np.ndarray) -> list[str]:
-    """Returns a note for each class that train does not show."""
+    """Returns a note for each class without training examples."""
     lost = np.flatnonzero(_counts(names, labels) == 0).tolist() if names else []
     return [
-        f"train has no rows of the class {names[i]!r}: they are all held out, or the data have none"
-        for i in lost
+        f"train has no rows of the class {names[i]!r}; all are held out, or the data have none" for i in lost
     ]
 
 
 def class_notes(names: Sequence[str], column: str, several: bool = False) -> list[str]:
-    """Returns notes on classes that may be scores, or several labels in one.
+    """Returns notes on classes that may be numbers, or several labels in one.
 
     Args:
-      several: whether a row has any number of labels.
+      names: names of the classes.
+      column: name of the column.
+      several: whether rows can have several labels; default False.
     """
     notes = []
     if not several and len(names) > 2 and all(WHOLE.fullmatch(name) for name in names):
@@ -71,13 +72,13 @@ def class_notes(names: Sequence[str], column: str, several: bool = False) -> lis
 
 
 def duplicates(parts: Mapping[str, Selection], noun: str) -> Iterator[str]:
-    """Yields a note on each split that has examples of train."""
+    """Yields a note for each split with examples of the training set; `noun` names the examples."""
     for split in ("validation", "test"):
         marks = parts[split].in_train
         if marks.any():
-            yield f"{split}: {int(marks.sum()):,} of {len(marks):,} {noun} are in train, too"
+            yield f"{split}: {int(marks.sum()):,} of {len(marks):,} {noun} are also in train"
 
 
 def unlabelled(count: int, noun: str) -> str:
-    """Returns the note on a test split without labels."""
+    """Returns the note on a test set of `count` examples without labels; `noun` names the examples."""
     return f"test has no labels: the run will predict its {count:,} {noun} but not score them"

@@ -1,4 +1,4 @@
-"""The rows of the user's own tables: files in any format (also .gz, .xz), or folders of a split."""
+"""Reads the rows of custom tables: files in any format (also .gz, .xz), or folders of a split."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,15 +8,15 @@ from fourier_attn.data.tables.formats import COLUMNAR, Row, columnar, kind, obje
 
 
 def read_rows(path: Path) -> Iterator[Row]:
-    """Reads the rows of a table, or of the folder of a split, in their order; empty lines are none.
+    """Yields the rows of a table, or of the folder of a split, without empty lines.
 
-    Of CSV and TSV the first line names the columns. CSV has quotes, which may hold line ends; in TSV a quote
-    is a letter like any other.
+    The first line of CSV and TSV has the names of the columns. Quoted cells of CSV may contain line ends. In
+    TSV a quote is an ordinary character.
 
-    Raises: ValueError that names file, line and cure for what is not such a table.
+    Raises: ValueError that names file, line and cure for an invalid table.
     """
     if not path.exists():
-        raise ValueError(f"{path} does not exist; name a table")
+        raise ValueError(f"{path} does not exist; give an existing table")
     for row in _folder(path) if path.is_dir() else _file(path, kind(path)):
         if row.error:
             raise ValueError(f"{row.where} {row.error}")
@@ -33,7 +33,7 @@ def _file(path: Path, end: str) -> Iterator[Row]:
 
 
 def _folder(folder: Path) -> Iterator[Row]:
-    """Reads the rows of a folder of a split; classes are given by their names."""
+    """Yields the rows of the folder of a split, with names of classes instead of indices."""
     names = shards.class_names(folder / "dataset_info.json")
     for part in shards.parts_of(folder):
         with files.open_regular(part, folder) as file:
@@ -42,12 +42,12 @@ def _folder(folder: Path) -> Iterator[Row]:
                     number = row.values.get(column)
                     if isinstance(number, int) and 0 <= number < len(known):
                         row.values[column] = known[number]
-                    elif number == -1:  # what `datasets` writes where the label is not known
+                    elif number == -1:  # the library `datasets` writes this for unknown labels
                         row.values[column] = None
                 yield row
 
 
 def fingerprint(path: Path) -> str:
-    """Returns the name of a table and a hash of its bytes."""
+    """Returns the name of a table and a hash of its contents."""
     parts = shards.parts_of(path) if path.is_dir() else [path]
     return f"{path.name} {files.digest(parts, path)[:16]}"

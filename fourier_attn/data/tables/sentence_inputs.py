@@ -1,4 +1,4 @@
-"""The sentences of a prediction: CoNLL columns, JSON lines, or a text in each line."""
+"""Reads the sentences of a prediction: CoNLL columns, JSON lines, or one text in each line."""
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -9,18 +9,20 @@ from fourier_attn.data.tables import files, formats
 from fourier_attn.data.tables.inputs import STDIN, Input, opened
 from fourier_attn.data.tables.sentences import DOCUMENT, Columns, Sentence, is_json, sentences
 
-ENDS = (".conll", ".iob", ".iob2", ".bio", ".bioes", ".tsv")  # of files in columns
+ENDS = (".conll", ".iob", ".iob2", ".bio", ".bioes", ".tsv")  # endings of files with columns
 
 
 def read_sentences(source: str | Path, columns: Columns, tags: Collection[str]) -> Iterator[Input]:
-    """Reads sentences from a file, a pipe or standard input ("-"), a few at a time.
+    """Yields sentences from a file, a pipe or standard input ("-").
 
-    JSON lines begin with { or have such a name. Columns have one of the names `ENDS`, or a tag at the end of
-    the first line with several columns. Anything else is one sentence in each line.
+    JSON lines begin with {, or have such an ending. A file with columns has one of the endings `ENDS`, or a
+    tag at the end of its first line. Any other source has one sentence in each line.
 
     Args:
-      tags: the known ones.
-    Raises: ValueError for a source that cannot be read on; a sentence that is bad has an `error`.
+      source: name of the source.
+      columns: columns of words and tags.
+      tags: the known tags.
+    Raises: ValueError for a source that cannot be read further; an invalid sentence has an `error`.
     """
     name = "standard input" if str(source) in STDIN else str(source)
     path = Path(name) if str(source) in STDIN else paths.given(source)
@@ -40,7 +42,7 @@ def read_sentences(source: str | Path, columns: Columns, tags: Collection[str]) 
 
 
 def _for(columns: Columns, objects: bool) -> Columns:
-    """Returns the columns as far as they suit the format: keys for JSON lines, else numbers."""
+    """Returns the columns that fit the format: keys for JSON lines (`objects`), otherwise numbers."""
     words, tags = (name if name.isdecimal() != objects else "" for name in columns[:2])
     return Columns(words, tags, columns.names)
 
@@ -53,7 +55,7 @@ def _in_columns(path: Path, begin: str, tags: Collection[str]) -> bool:
 
 
 def _texts(file: Any, name: str) -> Iterator[Sentence]:
-    """Reads a sentence in each line, whose words have white space between them."""
+    """Yields the sentence in each line, split into words at white space."""
     for number, line, error in files.checked_lines(file, name):
         if error or line.strip():
             yield Sentence(f"{name}, line {number}", number, tuple(line.split()), error=error)

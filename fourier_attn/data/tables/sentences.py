@@ -1,4 +1,4 @@
-"""Sentences with a tag for each word: CoNLL columns, and JSON lines with tokens and tags."""
+"""Reads sentences with a tag for each word, from CoNLL columns or JSON lines."""
 
 import itertools
 import json
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from fourier_attn.data.tables import files, formats
 from fourier_attn.data.tables.columns import listed
 
-DOCUMENT = "-DOCSTART-"  # a line of CoNLL that begins a document
+DOCUMENT = "-DOCSTART-"  # first line of a document in CoNLL
 WORDS, TAGS = ("tokens", "words"), ("tags", "ner_tags", "pos_tags", "labels")  # keys of JSON lines
 JSON = (".jsonl", ".json", ".ndjson")
 PREFIXED = re.compile(r"[BIESLUM]-.+")
@@ -20,10 +20,11 @@ class Sentence(NamedTuple):
     """Holds the words of a sentence and their tags.
 
     Args:
-      where: the place of its first line, for messages.
-      number: of that line, from 1.
-      words, tags: one each; tags are None where the file has none.
-      error: why it cannot be used; "": it can.
+      where: place of its first line, for messages.
+      number: number of this line, from 1.
+      words: the words.
+      tags: the tag of each word; None: the file has no tags.
+      error: message for an invalid sentence; "": valid.
     """
 
     where: str
@@ -34,12 +35,12 @@ class Sentence(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Says where words and tags are.
+    """Names the columns of words and tags.
 
     Args:
-      words, tags: numbers of the columns, from 1, or keys of JSON objects; "": the first and the last column,
-        or the first of the keys `WORDS` and `TAGS`.
-      names: the tags that numbers stand for.
+      words, tags: numbers of the columns from 1, or keys of JSON objects; "": the first and the last column,
+        or the first key among `WORDS` and `TAGS`.
+      names: names of the tags, for files with indices.
     """
 
     words: str = ""
@@ -48,22 +49,22 @@ class Columns(NamedTuple):
 
 
 def read_file(path: Path, columns: Columns) -> Iterator[Sentence]:
-    """Reads the sentences of a file, plain or packed. Raises: ValueError as `usable`."""
+    """Yields the sentences of a file, plain or compressed. Raises: ValueError for an invalid sentence."""
     if not path.is_file():
         raise ValueError(
-            f"{path} is not a file; name one with a word and its tag in each line, or JSON lines"
+            f"{path} is not a file; give one with a word and its tag in each line, or JSON lines"
         )
     with files.unpacked(path, path, files.OWN) as file:
         yield from usable(sentences(file, str(path), columns, is_json(path)))
 
 
 def is_json(path: Path) -> bool:
-    """Returns whether a file's name says that it has JSON lines."""
+    """Returns whether a file's name has the ending of JSON lines."""
     return files.ending(path.with_suffix("") if files.ending(path) in formats.PACKED else path) in JSON
 
 
 def usable(read: Iterable[Sentence]) -> Iterator[Sentence]:
-    """Yields sentences. Raises: ValueError at the first one that cannot be used."""
+    """Yields sentences. Raises: ValueError at the first invalid one."""
     for sentence in read:
         if sentence.error:
             raise ValueError(f"{sentence.where} {sentence.error}")
@@ -71,13 +72,26 @@ def usable(read: Iterable[Sentence]) -> Iterator[Sentence]:
 
 
 def sentences(file: Any, name: str, columns: Columns, objects: bool) -> Iterator[Sentence]:
-    """Reads the sentences of an open file, of JSON lines (`objects`) or of CoNLL columns."""
+    """Returns an iterator over the sentences of an open file.
+
+    Args:
+      file: the open file.
+      name: its name, for messages.
+      columns: columns of words and tags.
+      objects: whether the file has JSON lines; otherwise it has CoNLL columns.
+    """
     lines = files.checked_lines(file, name)
     return _objects(lines, name, columns) if objects else _columns(lines, name, columns)
 
 
 def _columns(lines: Iterable[tuple[int, str, str]], name: str, columns: Columns) -> Iterator[Sentence]:
-    """Reads a word in each line; an empty line ends a sentence. All lines have as many columns."""
+    """Yields sentences from lines with one word each; an empty line ends a sentence.
+
+    Args:
+      lines: number, text and error of each line; all lines must have the same number of columns.
+      name: name of the file, for messages.
+      columns: columns of words and tags.
+    """
     width, word, tag = 0, 0, 0
 
     def has_word(line: tuple[int, str, str]) -> bool:
@@ -96,8 +110,8 @@ def _columns(lines: Iterable[tuple[int, str, str]], name: str, columns: Columns)
             if unread or len(cells[-1]) != width:
                 where = f"{name}, line {number}"
                 error = unread or (
-                    f"has {len(cells[-1])} columns instead of the {width} of the first line: each word has "
-                    "one tag; fix that line"
+                    f"has {len(cells[-1])} columns instead of the {width} of the first line; give each word "
+                    "one tag"
                 )
                 break
         read = Sentence(where, rows[0][0], error=error)
@@ -112,16 +126,29 @@ def _knobs(columns: Columns, width: int) -> tuple[tuple[str, str], tuple[str, st
 
 
 def _column(name: str, width: int, knob: str, value: str) -> int:
-    """Returns the place of a column. Raises: ValueError for what is not the number of one."""
+    """Returns the index of a column from 0.
+
+    Args:
+      name: name of the file, for messages.
+      width: number of columns.
+      knob, value: name and value of the option.
+    Raises: ValueError for an invalid number.
+    """
     if not value.isdecimal() or not 0 < int(value) <= width:
         raise ValueError(
-            f"{name} has {width} columns and no {knob}={value!r}; give a number from 1 to {width}"
+            f"{name} has {width} columns, but not {knob}={value!r}; give a number from 1 to {width}"
         )
     return int(value) - 1
 
 
 def _objects(lines: Iterable[tuple[int, str, str]], name: str, columns: Columns) -> Iterator[Sentence]:
-    """Reads a JSON object in each line, with a list of words and a list of tags."""
+    """Yields sentences from lines with a JSON object each, with a list of words and a list of tags.
+
+    Args:
+      lines: number, text and error of each line.
+      name: name of the file, for messages.
+      columns: keys of words and tags.
+    """
     for number, line, unread in lines:
         if not unread and not line.strip():
             continue
@@ -134,7 +161,13 @@ def _objects(lines: Iterable[tuple[int, str, str]], name: str, columns: Columns)
 
 
 def _of_object(read: Sentence, values: Any, columns: Columns) -> Sentence:
-    """Returns a sentence with the words and tags of a JSON object, or with an error."""
+    """Returns a sentence with the words and tags of a JSON object, or with an error.
+
+    Args:
+      read: the sentence without words.
+      values: the JSON object.
+      columns: keys of words and tags.
+    """
     if not isinstance(values, dict):
         return read._replace(error=f"must be a JSON object, not {values!s:.40}; fix that line")
     words = columns.words or next((key for key in WORDS if key in values), WORDS[0])
@@ -150,8 +183,8 @@ def _of_object(read: Sentence, values: Any, columns: Columns) -> Sentence:
     named = None if found[tags] is None else [_name(tag, columns.names) for tag in found[tags] or ()]
     if named is not None and not all(isinstance(tag, str) for tag in named):
         return read._replace(
-            error=f"has {tags}={found[tags]!r:.40}, not names of tags; write names, or list those of the "
-            "numbers in data.labels"
+            error=f"has {tags}={found[tags]!r:.40}, not names of tags; write names, or list the names of all "
+            "indices in data.labels"
         )
     if not all(isinstance(word, str) for word in found[words] or ()):
         return read._replace(error=f"has {words}={found[words]!r:.40}, not a list of strings; fix that line")
@@ -170,7 +203,7 @@ def _name(tag: Any, names: Sequence[str]) -> Any:
 
 
 def _checked(read: Sentence) -> Sentence:
-    """Returns a sentence, with an error if a word or a tag cannot be used."""
+    """Returns a sentence, with an error if it has no words, a missing tag, or invalid characters."""
     if read.error:
         return read
     if not any(word.strip() for word in read.words):
@@ -186,6 +219,6 @@ def _checked(read: Sentence) -> Sentence:
 
 
 def marks_entities(tags: Iterable[str]) -> bool:
-    """Returns whether tags mark entities: all but O have a prefix (IOB1, IOB2, BIOES or alike) and a type."""
+    """Returns whether tags mark entities: all but O have a prefix (of IOB1, IOB2, BIOES ..) and a type."""
     others = [tag for tag in tags if tag != "O"]
     return bool(others) and all(map(PREFIXED.fullmatch, others))

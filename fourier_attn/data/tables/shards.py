@@ -1,4 +1,4 @@
-"""Folders of one split, as Hugging Face's `datasets` writes them: the files of its parts, and its classes."""
+"""Reads folders of one split as Hugging Face's `datasets` writes them: their files and names of classes."""
 
 import json
 import os
@@ -10,23 +10,23 @@ from typing import Any
 from fourier_attn.data.tables import files
 from fourier_attn.data.tables.formats import COLUMNAR
 
-SHARD = re.compile(r"(.+)-(\d{5})-of-(\d{5})(-[0-9a-f]{16})?")  # of a split, its number, how many, a hash
+SHARD = re.compile(r"(.+)-(\d{5})-of-(\d{5})(-[0-9a-f]{16})?")  # split, index, number of shards, hash
 SPLIT = re.compile(r"(?<![a-z])(train|validation|valid|val|dev|test)(?![a-z])")
 COPY = re.compile(r"backup|(?<![a-z])(bak|old|orig|copy)(?![a-z])|\(\d+\)")
 
 
 def parts_of(folder: Path) -> list[Path]:
-    """Returns the files of a folder that are the parts of one table.
+    """Returns the files of a folder that form one table.
 
-    Hugging Face's `datasets` names them in state.json, next to files of its cache. Without it all files whose
-    names say that they are data count, and hidden ones do not.
+    Hugging Face's `datasets` lists them in state.json, next to files of its cache. Without this file, all
+    files with the ending of data are used, except hidden ones.
 
-    Raises: ValueError for a folder that has none, or several splits, or not the parts that it should have.
+    Raises: ValueError for a folder without data, with several splits, or with missing files.
     """
     if (folder / "dataset_dict.json").exists():
         splits = sorted(path.name for path in folder.iterdir() if path.is_dir() and path.name[0] != ".")
         raise ValueError(
-            f"{folder} holds the splits {', '.join(splits)}; name the folder of one, such as "
+            f"{folder} contains the splits {', '.join(splits)}; give the folder of one, for example "
             f"{folder / next(iter(splits), 'train')}"
         )
     if (folder / "state.json").exists():
@@ -35,7 +35,7 @@ def parts_of(folder: Path) -> list[Path]:
     parts = [path for path in names if files.ending(path) in COLUMNAR and not path.name.startswith("cache-")]
     if not parts:
         raise ValueError(
-            f"{folder} is a folder without .parquet or .arrow files; name a table, or the folder of one split"
+            f"{folder} is a folder without .parquet or .arrow files; give a table, or the folder of one split"
         )
     _check_shards(folder, parts)
     return parts
@@ -47,33 +47,33 @@ def _stated_parts(folder: Path) -> list[Path]:
     try:
         names = [str(part["filename"]) for part in state["_data_files"]]
     except (KeyError, TypeError) as error:
-        raise ValueError(f"{file} does not name the files of a data set; save it again") from error
+        raise ValueError(f"{file} does not list the files of a data set; save it again") from error
     for name in names:
         if Path(name).name != name or files.ending(name) not in COLUMNAR:
             raise ValueError(
                 f"{file} names {name!r:.80}, which is not a file next to it; save the data set again"
             )
         if not (folder / name).exists():
-            raise ValueError(f"{folder} has no {name}, which its state.json names; copy the whole folder")
+            raise ValueError(f"{folder} lacks {name}, which its state.json lists; copy the whole folder")
     if not names or len(set(names)) < len(names):
-        raise ValueError(f"{file} names no file, or one twice; save the data set again")
+        raise ValueError(f"{file} lists no file, or one twice; save the data set again")
     if state.get("_indices_data_files") or state.get("_indices_files"):
         raise ValueError(
-            f"{folder} holds a selection of rows that was not written out; save it with flatten_indices()"
+            f"{folder} has a selection of rows that was not written out; save it with flatten_indices()"
         )
     return [folder / name for name in names]
 
 
 def _check_shards(folder: Path, parts: list[Path]) -> None:
-    """Refuses files of several splits or kinds, copies, and missing shards. Raises: ValueError."""
+    """Checks that files are the complete shards of one split, without copies. Raises: ValueError."""
     kinds = {files.ending(path) for path in parts}
     if len(kinds) > 1:
-        raise ValueError(f"{folder} has {' and '.join(sorted(kinds))} files; leave one kind there")
+        raise ValueError(f"{folder} has {' and '.join(sorted(kinds))} files; keep only one kind")
     shards = {path: SHARD.fullmatch(path.stem) for path in parts}
     splits = sorted({shard[1] if shard else path.stem for path, shard in shards.items()})
     if len(splits) > 1 and any(SPLIT.search(name.lower()) for name in splits):
         raise ValueError(
-            f"{folder} has files of {', '.join(splits)[:200]}; name the file of one, or put each split "
+            f"{folder} has files of {', '.join(splits)[:200]}; give the file of one, or put each split "
             "into a folder"
         )
     copies = [path.name for path in parts if COPY.search(path.stem.lower())] or _same(parts)
@@ -93,7 +93,7 @@ def _check_shards(folder: Path, parts: list[Path]) -> None:
 
 
 def _same(parts: list[Path]) -> list[str]:
-    """Returns the names of files that have the bytes of one before."""
+    """Returns the names of files with the same contents as an earlier one."""
     seen, copies = set(), []
     sizes = Counter(path.stat().st_size for path in parts)
     for path in parts:
@@ -105,11 +105,11 @@ def _same(parts: list[Path]) -> list[str]:
 
 
 def _description(path: Path) -> Any:
-    """Reads a JSON file that describes the data. Raises: ValueError for one that is not a JSON object."""
+    """Reads a JSON file that describes the data. Raises: ValueError if it is not a JSON object."""
     try:
         description = json.loads(files.read_text(path, path.parent))
         if not isinstance(description, dict):
-            raise ValueError("it is not a JSON object")
+            raise ValueError("not a JSON object")
         return description
     except (ValueError, RecursionError) as error:
         if str(path) in str(error):
@@ -118,7 +118,7 @@ def _description(path: Path) -> Any:
 
 
 def class_names(path: Path) -> dict[str, list[str]]:
-    """Returns the names of the classes of each column that has some, from a file `dataset_info.json`."""
+    """Returns the names of classes by column, from the file `dataset_info.json`; {} if it does not exist."""
     if not os.path.lexists(path):
         return {}
     features = _description(path).get("features") or {}

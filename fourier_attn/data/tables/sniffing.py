@@ -1,4 +1,4 @@
-"""Recognises what a stream holds, by its name or its first line, and reads its rows."""
+"""Detects the format of a stream from its name or its first line, and reads its rows."""
 
 import contextlib
 import io
@@ -10,10 +10,10 @@ from typing import Any
 
 from fourier_attn.data.tables import files, formats
 
-PACKED = ((b"\x1f\x8b", ".gz"), (b"\xfd7zXZ\0", ".xz"))  # how packed files begin
+PACKED = ((b"\x1f\x8b", ".gz"), (b"\xfd7zXZ\0", ".xz"))  # first bytes of compressed files
 MAGIC = ((b"PAR1", ".parquet"), (b"\xff\xff\xff\xff", ".arrow"))
 ENDS = {".csv": ".csv", ".tsv": ".tsv", ".jsonl": ".jsonl", ".ndjson": ".jsonl", ".txt": ".txt"}
-# What a column may be called, where nothing else says that a line is a header.
+# Names in a line that looks like a header.
 NAMES = re.compile(r"\w[\w.-]*")
 
 
@@ -23,9 +23,11 @@ def read_stream(
     """Returns the rows of an open stream, and whether each row has its own columns, as in JSON lines.
 
     Args:
-      path: whose ending may say the format.
-      needed: names of values -> how their columns may be called.
-    Raises: ValueError for what cannot be recognised or unpacked.
+      file: the open stream.
+      path: its path; the ending may determine the format.
+      name: its name, for messages.
+      needed: for each input the possible names of its column.
+    Raises: ValueError for a stream of unknown format, or that cannot be decompressed.
     """
     stream, line = _begun(file, name)
     if suffix := next((end for magic, end in PACKED if line.startswith(magic)), ""):
@@ -37,7 +39,7 @@ def read_stream(
 
 
 def _begun(file: Any, name: str) -> tuple[Any, bytes]:
-    """Returns a file and its first line that is not empty, without having read it. Raises: ValueError."""
+    """Returns a file at its beginning, and its first line that is not empty. Raises: ValueError."""
     with _reading(name):
         head = line = file.readline(2**16)
         while line and not line.strip() and len(head) < 2**20:
@@ -48,7 +50,7 @@ def _begun(file: Any, name: str) -> tuple[Any, bytes]:
 
 @contextlib.contextmanager
 def _reading(name: str) -> Iterator[None]:
-    """Turns errors of reading and unpacking into one. Raises: ValueError."""
+    """Turns errors of reading and decompressing into a ValueError."""
     try:
         yield
     except files.DAMAGED as error:
@@ -56,7 +58,13 @@ def _reading(name: str) -> Iterator[None]:
 
 
 class _Rejoined(io.RawIOBase):
-    """Reads what was read ahead, then the rest of a file."""
+    """Reads some bytes that were read ahead, then the rest of a file.
+
+    Args:
+      head: the bytes.
+      file: the file.
+      buffer: gets the bytes.
+    """
 
     def __init__(self, head: bytes, file: Any):
         self.head, self.file = head, file
@@ -72,7 +80,14 @@ class _Rejoined(io.RawIOBase):
 
 
 def _format(path: Path, line: bytes, name: str, needed: Mapping[str, Sequence[str]]) -> str:
-    """Returns the ending of the format: that of the name, or by the first line."""
+    """Returns the ending of the format, from the name or from the first line.
+
+    Args:
+      path: path of the stream.
+      line: its first line.
+      name: its name, for messages.
+      needed: for each input the possible names of its column.
+    """
     bare = path.with_suffix("") if files.ending(path) in formats.PACKED else path
     end = ENDS.get(files.ending(bare), files.ending(bare))
     if end in formats.ENDS:
@@ -86,7 +101,14 @@ def _format(path: Path, line: bytes, name: str, needed: Mapping[str, Sequence[st
 
 
 def _format_of(text: str, name: str, needed: Mapping[str, Sequence[str]]) -> str:
-    """Returns the ending of the format that begins with this line. Raises: ValueError if that is unclear."""
+    """Returns the ending of the format from the first line.
+
+    Args:
+      text: the first line.
+      name: name of the stream, for messages.
+      needed: for each input the possible names of its column.
+    Raises: ValueError for an unclear format.
+    """
     if formats.SEPARATION.fullmatch(text):
         return ".csv"
     tabs, cells = text.split("\t"), formats.cells(text)
@@ -115,7 +137,7 @@ def _is_json(text: str, kind: type) -> bool:
 
 
 def find_column(values: Collection[str], names: Sequence[str]) -> str | None:
-    """Returns the first of the names that is a column, or is one but for its capitals."""
+    """Returns the first column with one of the names, preferably in the same case; None without one."""
     for name in names:
         if name in values:
             return name

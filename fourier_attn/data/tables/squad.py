@@ -1,4 +1,4 @@
-"""Questions about contexts, in the JSON of SQuAD 1.1 and 2.0."""
+"""Reads questions about contexts from JSON in the form of SQuAD 1.1 and 2.0."""
 
 import dataclasses
 import json
@@ -22,8 +22,10 @@ class Question(NamedTuple):
     Args:
       where: its place, for messages.
       name: its `id`.
-      answers: text and first character of each answer that is right; (): it has none.
-      known: whether the file says which answers are right.
+      question: text of the question.
+      context: text of the context.
+      answers: text and first character of each correct answer; (): none.
+      known: whether the file has the correct answers; default True.
     """
 
     where: str
@@ -34,13 +36,18 @@ class Question(NamedTuple):
     known: bool = True
 
     def texts(self) -> list[str]:
-        """Returns the right answers; "" where there is none in the context."""
+        """Returns the texts of the correct answers; [""] if the context has none."""
         return [text for text, _ in self.answers] or [""]
 
 
 @dataclasses.dataclass(frozen=True)
 class Contexts(Selection):
-    """Holds the questions of a split, those about the same context together."""
+    """Holds the questions of a split by context.
+
+    Args:
+      groups: the questions of each context.
+      in_train: whether each context is also in the training set (bool, n).
+    """
 
     groups: Sequence[Sequence[Question]]
     in_train: np.ndarray
@@ -49,20 +56,26 @@ class Contexts(Selection):
         return len(self.groups)
 
     def take(self, index: np.ndarray) -> "Contexts":
+        """Returns the contexts with the indices `index` (m,), in this order."""
         return Contexts([self.groups[i] for i in index], self.in_train[index])
 
 
 class Questions(NamedTuple):
-    """Holds the questions of train, validation and test, and lines for the user."""
+    """Holds questions.
+
+    Args:
+      parts: questions of the training, validation and test sets.
+      notes: lines for the user.
+    """
 
     parts: Mapping[str, Sequence[Question]]
     notes: tuple[str, ...]
 
 
 def read(config: DataConfig) -> Questions:
-    """Reads the files `train`, `validation` and `test`; a split without one is a share of train's contexts.
+    """Reads the files `train`, `validation` and `test`; missing splits are held out by context.
 
-    Raises: ValueError that names file, place, value and cure for what cannot be used.
+    Raises: ValueError that names file, place, value and cure.
     """
     parts: dict[str, Contexts] = {}
     for split in LIMITS:
@@ -71,7 +84,7 @@ def read(config: DataConfig) -> Questions:
             for question in read_file(paths.given(config[split])):
                 groups.setdefault(question.context, []).append(question)
             if not groups:
-                raise ValueError(f"data.{split}={config[split]} has no questions; name another file")
+                raise ValueError(f"data.{split}={config[split]} has no questions; give another file")
             parts[split] = Contexts(list(groups.values()), np.zeros(len(groups), bool))
     parts = hold_out(parts, tuple(LIMITS), config, ("contexts", "files"))
     seen = {letters(group[0].context) for group in parts["train"].groups}
@@ -79,7 +92,7 @@ def read(config: DataConfig) -> Questions:
     for split in ("validation", "test"):
         contexts = [letters(group[0].context) for group in parts[split].groups]
         if count := sum(context in seen for context in contexts):
-            notes.append(f"{split}: {count:,} of {len(contexts):,} contexts are in train, too")
+            notes.append(f"{split}: {count:,} of {len(contexts):,} contexts are also in train")
     flat = {
         split: [question for group in parts[split].groups for question in group][: config[knob] or None]
         for split, knob in LIMITS.items()
@@ -88,14 +101,15 @@ def read(config: DataConfig) -> Questions:
 
 
 def read_file(path: Path, answered: bool = True) -> Iterator[Question]:
-    """Yields the questions of a file, plain or packed.
+    """Yields the questions of a file, plain or compressed.
 
     Args:
-      answered: whether each question must have its answers, or be marked with `is_impossible`.
-    Raises: ValueError that names the place, the value and the cure for what cannot be used.
+      path: the file.
+      answered: whether each question must have answers or `is_impossible`; default True.
+    Raises: ValueError that names the place, the value and the cure.
     """
     if not path.is_file():
-        raise ValueError(f"{path} is not a file; name JSON in the form of SQuAD")
+        raise ValueError(f"{path} is not a file; give JSON in SQuAD's form")
     with files.unpacked(path, path, files.OWN) as file:
         try:
             document = json.load(file)
@@ -121,7 +135,7 @@ def _list(values: Any, key: str, place: str) -> list[Any]:
 def _text(values: Any, key: str, place: str) -> str:
     found = values.get(key) if isinstance(values, dict) else None
     if not isinstance(found, str) or not found.strip():
-        raise ValueError(f"{place} has {key}={found!r:.40}, not a text; write one there")
+        raise ValueError(f"{place} has {key}={found!r:.40}, not a text; give a text")
     if not found.isascii() and any("\ud800" <= letter <= "\udfff" for letter in found):
         raise ValueError(f"{place}: its {key} contains an unpaired surrogate; fix it")
     return found
@@ -143,10 +157,10 @@ def _question(values: Any, context: str, place: str, answered: bool) -> Question
 def _answer(values: Any, context: str, place: str) -> tuple[str, int]:
     text, start = _text(values, "text", place), values.get("answer_start")
     if not isinstance(start, int) or isinstance(start, bool) or start < 0:
-        raise ValueError(f"{place} has answer_start={start!r:.40}, not a whole number from 0; fix it")
+        raise ValueError(f"{place} has answer_start={start!r:.40}, not an integer from 0; fix it")
     if context[start : start + len(text)] != text:
         found = context.find(text)
-        cure = f"set it to {found}" if found >= 0 else "fix the answer, which is nowhere in the context"
+        cure = f"set it to {found}" if found >= 0 else "fix the answer, which is not in the context"
         raise ValueError(
             f"{place} has answer_start={start} for the answer {text!r:.40}, but its context has "
             f"{context[start : start + len(text)]!r:.40} there; {cure}"
@@ -155,7 +169,7 @@ def _answer(values: Any, context: str, place: str) -> tuple[str, int]:
 
 
 def check_available(config: DataConfig) -> None:
-    """Checks that the files exist and begin as they should. Raises: ValueError."""
+    """Checks that the files exist and that their first question is valid. Raises: ValueError."""
     for split in LIMITS:
         if config[split]:
             next(read_file(paths.given(config[split])), None)

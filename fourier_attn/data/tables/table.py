@@ -1,4 +1,4 @@
-"""One table of the user's own, read row by row; of each row a few bytes are held, never its text."""
+"""Reads a custom table row by row; of each row only a few bytes are kept in memory, not its text."""
 
 import hashlib
 from array import array
@@ -21,14 +21,13 @@ MINUS_ONE = ("-1", "-1.0")
 
 @dataclass(frozen=True)
 class TableSplit(Selection):
-    """Holds rows of a file that make a split.
+    """Holds the rows of a file that form a split.
 
     Args:
       file: the table.
-      rows: their numbers in it, in the split's order.
-      labels: the class of each row as its number, or a number; with several labels 0 or 1 of each class
-        (n, c); -1 where the file has none.
-      in_train: which of them are in train, too.
+      rows: index of each row in the file from 0 (n,), in the order of the split.
+      labels: indices of classes, or numbers (n,), or 0 and 1 of each class (n, c); -1 without labels.
+      in_train: whether each row is also in the training set (bool, n).
     """
 
     file: Path
@@ -40,12 +39,20 @@ class TableSplit(Selection):
         return len(self.rows)
 
     def take(self, index: np.ndarray) -> "TableSplit":
+        """Returns the rows with the indices `index` (m,), in this order."""
         columns = (self.rows, self.labels, self.in_train)
         return TableSplit(self.file, *(column[index] for column in columns))
 
 
 class Table(NamedTuple):
-    """Holds all rows of a file, a hash of each text, the classes of train, and notes."""
+    """Holds a table without its texts.
+
+    Args:
+      rows: all rows of the file.
+      hashes: hash of each row's text (n,).
+      classes: classes of the training set; (): the labels are numbers.
+      notes: lines for the user.
+    """
 
     rows: TableSplit
     hashes: np.ndarray
@@ -61,16 +68,20 @@ def read_table(
     known: tuple[str, ...],
     several: bool = False,
 ) -> Table:
-    """Reads all rows of a file; a test file may lack the column of labels, or hide all of them.
+    """Reads all rows of a file; a test file may lack labels, or all of its labels may be hidden.
 
     Args:
-      classes: the allowed ones; (): those of the file, if it is train, or the labels are numbers.
-      known: labels of train that would mark a hidden label otherwise.
-      several: whether a row has any number of labels.
+      path: the file.
+      split: name of the split.
+      columns: columns of texts and labels.
+      classes: the allowed classes; (): those that occur in the training set, or labels are numbers.
+      known: classes of the training set that have the same spelling as a hidden label.
+      several: whether rows can have several labels; default False.
+    Raises: ValueError that names the file, the line and the cure.
     """
     hashes, hidden, wordless = array("q"), "", 0
     labels = LabelSets(classes) if several else Labels(classes)
-    unsure = MINUS_ONE if split == "test" and not classes else ()  # all rows together decide what it means
+    unsure = MINUS_ONE if split == "test" and not classes else ()  # only all rows together decide on these
     for number, row in enumerate(read_rows(path)):
         if not number:
             check_columns(path, split, columns, row.values)
@@ -90,7 +101,7 @@ def read_table(
             )
     count = len(hashes)
     if not count:
-        raise ValueError(f"data.{split}={path} has no rows; write some, or name another file")
+        raise ValueError(f"data.{split}={path} has no rows; add some, or give another file")
     notes = []
     if wordless:
         notes.append(f"{split}: {wordless:,} of {count:,} texts have neither a letter nor a digit")
@@ -114,7 +125,15 @@ def _hash(text: str) -> int:
 def _settled(
     labels: Labels | LabelSets, path: Path, split: str, column: str
 ) -> tuple[tuple[str, ...], np.ndarray]:
-    """Returns the classes, () for numbers, and the label of each row. Raises: ValueError for words then."""
+    """Returns the classes (() for numbers) and the label of each row.
+
+    Args:
+      labels: the collected labels.
+      path: the file.
+      split: name of the split.
+      column: column of the labels.
+    Raises: ValueError for words if the labels of the training set are numbers.
+    """
     classes = labels.names(path, column) if split == "train" or labels.fixed else ()
     if not classes and labels.word:
         raise ValueError(
@@ -124,14 +143,21 @@ def _settled(
 
 
 def known_labels(classes: tuple[str, ...], train: TableSplit | None) -> tuple[str, ...]:
-    """Returns the labels of train that would mark a hidden label in a test file."""
+    """Returns the classes of the training set that have the same spelling as a hidden label."""
     if classes or train is None:
         return tuple(name for name in classes if name.lower() in HIDDEN)
     return MINUS_ONE if (train.labels == -1).any() else ()
 
 
 def texts_of(file: Path, columns: Columns, rows: np.ndarray) -> Iterator[tuple[str, ...]]:
-    """Yields the texts of some rows of a file, in its order."""
+    """Yields the texts of some rows, in the order of the file.
+
+    Args:
+      file: the table.
+      columns: columns of the texts.
+      rows: indices of the rows from 0 (n,).
+    Raises: ValueError if the file has changed.
+    """
     mask = np.zeros(int(rows.max()) + 1, bool)
     mask[rows] = True
     count = 0
@@ -140,4 +166,4 @@ def texts_of(file: Path, columns: Columns, rows: np.ndarray) -> Iterator[tuple[s
             count += 1
             yield columns.texts(where, values)
     if count != len(rows):
-        raise ValueError(f"{file} has changed while it was read; start again when it is complete")
+        raise ValueError(f"{file} changed while it was read; start again when it is complete")

@@ -1,4 +1,4 @@
-"""Files of tagged sentences: train, validation and test, with the classes of the tags."""
+"""Reads the files of tagged sentences for training, validation and test."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,18 +13,18 @@ from fourier_attn.data.tables.files import letters
 from fourier_attn.data.tables.notes import describe_classes, duplicates, unseen_classes
 from fourier_attn.data.tables.sentences import Columns, Sentence, marks_entities, read_file
 
-MOST = 1_000  # tags; more are a sign of the wrong column
+MOST = 1_000  # largest number of tags; more indicate the wrong column
 
 
 @dataclasses.dataclass(frozen=True)
 class TaggedSplit(Selection):
-    """Holds the sentences of a split; unlike the texts of tables, they are held in memory.
+    """Holds the sentences of a split in memory.
 
     Args:
-      file: as the configuration names it.
-      sentences: in the split's order.
-      rows: their numbers in the file, from 0.
-      in_train: which of them are in train, too.
+      file: the file, as the configuration names it.
+      sentences: n sentences, in the order of the split.
+      rows: index of each sentence in the file from 0 (n,).
+      in_train: whether each sentence is also in the training set (bool, n).
     """
 
     file: str
@@ -36,13 +36,20 @@ class TaggedSplit(Selection):
         return len(self.rows)
 
     def take(self, index: np.ndarray) -> "TaggedSplit":
+        """Returns the sentences with the indices `index` (m,), in this order."""
         chosen = [self.sentences[i] for i in index]
         return TaggedSplit(self.file, chosen, self.rows[index], self.in_train[index])
 
 
 @dataclasses.dataclass(frozen=True)
 class Tagged:
-    """Holds train, validation and test, the classes of the tags, and lines for the user."""
+    """Holds tagged sentences.
+
+    Args:
+      parts: the training, validation and test sets.
+      labels: names of the tags.
+      notes: lines for the user.
+    """
 
     parts: Mapping[str, TaggedSplit]
     labels: tuple[str, ...]
@@ -50,9 +57,9 @@ class Tagged:
 
 
 def read(config: DataConfig) -> Tagged:
-    """Reads the files `train`, `validation` and `test`; a split without one is a share `holdout` of train.
+    """Reads the files `train`, `validation` and `test`; missing splits are held out of the training set.
 
-    Raises: ValueError that names file, line, value and cure for what cannot be used.
+    Raises: ValueError that names file, line, value and cure.
     """
     columns = columns_of(config)
     parts = {split: _read(config, split, columns) for split in LIMITS if config[split]}
@@ -72,12 +79,10 @@ def read(config: DataConfig) -> Tagged:
 
 
 def scheme(labels: Sequence[str]) -> str:
-    """Returns the note on what is scored."""
+    """Returns the note on the metrics."""
     if marks_entities(labels):
-        return (
-            "tags mark entities: precision, recall and F1 are those of entities, read as conlleval reads them"
-        )
-    return "tags have no prefixes (B-, I-, ..): each word is scored by itself, with accuracy and macro F1"
+        return "tags mark entities, so precision, recall and F1 are those of entities, as in conlleval"
+    return "tags have no prefixes (B-, I-, ..), so each word is scored, with accuracy and macro F1"
 
 
 def columns_of(config: DataConfig) -> Columns:
@@ -95,35 +100,42 @@ def check_available(config: DataConfig) -> None:
 def _read(config: DataConfig, split: str, columns: Columns) -> TaggedSplit:
     found = list(read_file(paths.given(config[split]), columns))
     if not found:
-        raise ValueError(f"data.{split}={config[split]} has no sentences; write some, or name another file")
+        raise ValueError(f"data.{split}={config[split]} has no sentences; add some, or give another file")
     bare = next((sentence for sentence in found if sentence.tags is None), None)
     if bare and (split != "test" or any(sentence.tags is not None for sentence in found)):
         which = "a test file must have all tags or none" if split == "test" else "give each word one"
-        raise ValueError(f"{bare.where} has no tags; add them, or set data.label to where they are ({which})")
+        raise ValueError(f"{bare.where} has no tags; add them, or set data.label to their column ({which})")
     return TaggedSplit(
         config[split], found, np.arange(len(found), dtype=np.int32), np.zeros(len(found), bool)
     )
 
 
 def _classes(train: TaggedSplit, config: DataConfig) -> tuple[str, ...]:
-    """Returns the tags of train, sorted. Raises: ValueError for a single one, and for too many."""
+    """Returns the sorted tags of the training set. Raises: ValueError for a single one or too many."""
     names = sorted({tag for sentence in train.sentences for tag in sentence.tags or ()})
     if len(names) == 1:
-        raise ValueError(f"{config.train}: all tags are {names[0]!r}; there must be two classes")
+        raise ValueError(f"{config.train}: all tags are {names[0]!r}; give sentences with another tag")
     if len(names) > MOST:
         raise ValueError(
-            f"{config.train} has {len(names):,} different tags, {names[-1]!r:.40} among them; is it the "
-            "right column? Set data.label"
+            f"{config.train} has {len(names):,} different tags, {names[-1]!r:.40} among them; set data.label "
+            "to the right column"
         )
     return tuple(names)
 
 
 def _check_tags(part: TaggedSplit, split: str, labels: Sequence[str]) -> None:
-    """Checks that the tags of a split are among the classes. Raises: ValueError."""
+    """Checks that the tags of a split are among the classes.
+
+    Args:
+      part: the sentences.
+      split: name of the split.
+      labels: names of the tags.
+    Raises: ValueError.
+    """
     for sentence in part.sentences:
         if unknown := [tag for tag in sentence.tags or () if tag not in labels]:
             raise ValueError(
-                f"data.{split}: {sentence.where}: the sentence there has the tag {unknown[0]!r:.40}, and the "
+                f"data.{split}: {sentence.where}: the sentence has the tag {unknown[0]!r:.40}, but the "
                 f"classes are {', '.join(labels)[:200]}; fix the tag, or list all classes in data.labels"
             )
 

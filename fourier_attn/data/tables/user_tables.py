@@ -1,4 +1,4 @@
-"""The user's own tables: train, validation and test, split and encoded."""
+"""Reads and encodes the custom tables of the training, validation and test sets."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -26,12 +26,12 @@ SPLITS = tuple(LIMITS)
 
 @dataclass(frozen=True)
 class Tables:
-    """Holds all of the tables but their texts, which stay in the files.
+    """Holds tables without their texts, which are read from the files when they are needed.
 
     Args:
-      parts: train, validation and test.
-      columns: of texts and labels.
-      labels: the classes; (): labels are numbers.
+      parts: the training, validation and test sets.
+      columns: columns of texts and labels.
+      labels: names of the classes; (): labels are numbers.
       notes: lines for the user.
     """
 
@@ -41,13 +41,18 @@ class Tables:
     notes: tuple[str, ...]
 
     def texts(self, split: str, count: int = 0) -> Iterator[str]:
-        """Yields the texts of the first `count` rows of a split (0: all), in the order of its file."""
+        """Yields the texts of the first `count` rows of a `split` (0: all), in the order of its file."""
         part = self.parts[split].limit(count)
         for texts in texts_of(part.file, self.columns, part.rows):
             yield from texts
 
     def encode(self, tokenizer: Any, length: int) -> dict[str, PackedTokens]:
-        """Returns the token ids of each split, as `text.encode` makes them; reads each file once."""
+        """Returns the token ids of each split, and reads each file once.
+
+        Args:
+          tokenizer: the tokenizer.
+          length: largest number of tokens of a text, see `fourier_attn.data.text.encode`.
+        """
         encoded = {}
         for file in {part.file for part in self.parts.values()}:
             here = {name: part for name, part in self.parts.items() if part.file == file}
@@ -58,11 +63,11 @@ class Tables:
 
 
 def read(config: DataConfig) -> Tables:
-    """Reads the tables `train`, `validation` and `test`, all but their texts.
+    """Reads the tables `train`, `validation` and `test` without their texts.
 
-    A split without a file is a share `holdout` of train, drawn from `split_seed`.
+    A missing split is the share `data.holdout` of the training set, drawn from `data.split_seed`.
 
-    Raises: ValueError that names file, line, value and cure for what cannot be used.
+    Raises: ValueError that names file, line, value and cure.
     """
     columns, all_columns = _columns(config)
     parts, hashes, classes = {}, {}, tuple(config.labels)
@@ -87,7 +92,7 @@ def read(config: DataConfig) -> Tables:
 
 
 def _among(values: np.ndarray, rising: np.ndarray) -> np.ndarray:
-    """Returns which values are in an array that rises."""
+    """Returns whether each value is in a sorted array."""
     places = np.minimum(np.searchsorted(rising, values), len(rising) - 1)
     return rising[places] == values
 
@@ -104,7 +109,7 @@ def _label_notes(labels: np.ndarray, columns: Columns, classes: tuple[str, ...])
             "all labels are whole numbers; for classification, write them without a decimal point (3)"
         )
     if abs(labels.mean()) > 10 or labels.std() > 10:
-        notes.append("networks learn numbers near 0 and 1 best: scale the labels in the files")
+        notes.append("networks learn numbers near 0 and 1 best; scale the labels in the files")
     return notes
 
 
@@ -118,22 +123,22 @@ def check_available(config: DataConfig) -> None:
 
 
 def fingerprints(config: DataConfig) -> dict[str, str]:
-    """Returns name and hash of the table of each split that has one."""
+    """Returns name and hash of the table of each split with a file."""
     return {split: rows.fingerprint(paths.given(config[split])) for split in SPLITS if config[split]}
 
 
 def columns_of(config: DataConfig) -> Columns:
-    """Returns the columns with text and label, of the table `train`. Raises: ValueError."""
+    """Returns the columns of text and label in the table `train`. Raises: ValueError."""
     return _columns(config)[0]
 
 
 def _columns(config: DataConfig) -> tuple[Columns, tuple[str, ...]]:
     """Returns the columns that are used, and all columns."""
     if not config.train:
-        raise ValueError("data.train is empty; name a table of your own, --config.data.train=FILE.csv")
+        raise ValueError("data.train is empty; give a table with --config.data.train=FILE.csv")
     path = paths.given(config.train)
     top = next(rows.read_rows(path), None)
     if top is None:
-        raise ValueError(f"data.train={path} has no rows; write some, or name another file")
+        raise ValueError(f"data.train={path} has no rows; add some, or give another file")
     names = tuple(top.values)
     return find_columns(config, names, path), names

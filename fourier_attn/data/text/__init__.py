@@ -1,4 +1,4 @@
-"""Tokenizers: from text to integers and back."""
+"""Fits, reads and applies tokenizers, from text to token ids and back."""
 
 from fourier_attn.data.text.beginnings import ids_of
 from fourier_attn.data.text.decoding import decode

@@ -1,10 +1,10 @@
-"""Token ids of long texts from their beginnings: time and memory do not grow with what is cut off.
+"""Encodes only the beginnings of long texts, so that time and memory do not grow with the part that is cut.
 
-A text is cut before white space. Where a tokenizer splits there, tokens do not depend on what follows:
+A text is cut before white space. If the tokenizer splits there, tokens do not depend on what follows:
 
     tokens(text) = tokens(beginning) + tokens(rest)
 
-Whether it does so is read off the tokenizer itself (`splits_at_blanks`). Others are given whole texts.
+`splits_at_blanks` decides from the tokenizer whether this holds. Other tokenizers encode whole texts.
 """
 
 import json
@@ -16,22 +16,27 @@ from fourier_attn import causes
 from fourier_attn.data.text.tokenizer_checks import steps
 
 BLANKS = " \n\t\r"
-AT_ONCE = 2**21  # characters that are encoded at a time: the library takes some 300 bytes for each
-CHARACTERS = 16  # of a beginning, for each token that is wanted, at first
-SHORTEST = 2**14  # characters up to which a text is encoded whole
+AT_ONCE = 2**21  # characters that are encoded together; the library needs some 300 bytes for each
+CHARACTERS = 16  # characters of the first beginning for each required token
+SHORTEST = 2**14  # characters up to which the whole text is encoded
 NORMALIZERS = ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Strip", "StripAccents", "Nmt", "BertNormalizer")
-TABLES = ("Prepend", "Precompiled")  # these replace what they find within a word, or add a blank in front
+TABLES = ("Prepend", "Precompiled")  # normalisers that replace within words, or add a blank in front
 SPACES = (r"\s+", r"\s{2,}", " {2,}", "[ ]{2,}")  # regular expressions that join blanks
 SPLITTERS = ("Metaspace", "Whitespace", "WhitespaceSplit", "BertPreTokenizer", "ByteLevel")
-WITHIN = ("Punctuation", "Digits")  # these split words further
-ACROSS = re.compile(r"[^\s▁ĠĊĉč][\s▁ĠĊĉč]")  # in a token: a letter, then white space as vocabularies write it
+WITHIN = ("Punctuation", "Digits")  # pre-tokenizers that only split words further
+ACROSS = re.compile(r"[^\s▁ĠĊĉč][\s▁ĠĊĉč]")  # a letter before white space, as vocabularies write it
 
 
 def ids_of(tokenizer: Any, texts: Sequence[str], most: int = 0) -> tuple[list[list[int]], list[int]]:
-    """Returns the ids of each text, at least the first `most` (0: all), and how many there would be in all.
+    """Returns the token ids of each text, and the number of tokens of each whole text.
 
-    The number is estimated by the characters for a text of which only the beginning was encoded. A beginning
-    without any white space is cut within its word.
+    If only the beginning of a text is encoded, its number of tokens is estimated from its characters. A
+    beginning without any white space is cut inside its word.
+
+    Args:
+      tokenizer: the tokenizer.
+      texts: n texts.
+      most: number of ids of each text that are needed; more may be returned. Default 0: all.
     """
     rows = [row for part in parts(texts) for row in _encoded(tokenizer, part)] if not most else []
     if not most:
@@ -57,7 +62,7 @@ def ids_of(tokenizer: Any, texts: Sequence[str], most: int = 0) -> tuple[list[li
 
 
 def parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yields the texts in parts of at most `AT_ONCE` characters, or of one text."""
+    """Yields parts of the texts with at most `AT_ONCE` characters, or with one text."""
     begin, size = 0, 0
     for i, text in enumerate(texts):
         if size and size + len(text) > AT_ONCE:
@@ -68,16 +73,20 @@ def parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _encoded(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
-    """Returns the ids of each text. Raises: ValueError where the library gives up on one."""
+    """Returns the ids of each text. Raises: ValueError if the library cannot encode a text."""
     with causes.named("the tokenizer cannot encode a text", "give another tokenizer, or shorten the text"):
         return [row.ids for row in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
 
 def beginning(tokenizer: Any, text: str, size: int, lefts: Sequence[str] = ()) -> str:
-    """Returns the text up to the last white space among its first characters; these, if there is none.
+    """Returns a text up to the last white space among its first characters.
 
     Args:
-      lefts: what a rule of the normaliser begins with, up to the white space in it.
+      tokenizer: gives the normaliser.
+      text: the text.
+      size: number of characters; without white space among them, exactly these are returned.
+      lefts: beginnings of rules of the normaliser up to white space in them; the text is not cut after these.
+        Default none.
     """
     if len(text) <= size:
         return text
@@ -95,8 +104,8 @@ def beginning(tokenizer: Any, text: str, size: int, lefts: Sequence[str] = ()) -
 
 
 def splits_at_blanks(tokenizer: Any) -> bool:
-    """Returns whether no token, and no rule of the normaliser, reaches over white space after a word."""
-    if hasattr(tokenizer, "processor"):  # SentencePiece, whose pieces tell
+    """Returns whether no token and no rule of the normaliser extends over white space after a word."""
+    if hasattr(tokenizer, "processor"):  # SentencePiece
         return not any(ACROSS.search(tokenizer.id_to_token(i)) for i in range(tokenizer.get_vocab_size()))
     settings = json.loads(tokenizer.to_str())
     if not all(_is_local(step) for step in steps(settings["normalizer"], "normalizers")):
@@ -108,7 +117,7 @@ def splits_at_blanks(tokenizer: Any) -> bool:
         return False
     if any(_splits(step) for step in splits):
         return True
-    joins = settings["model"]["type"] in ("BPE", "Unigram")  # pieces of the whole text, whatever they are
+    joins = settings["model"]["type"] in ("BPE", "Unigram")  # without pre-tokenizer, pieces of the whole text
     return joins and not any(map(ACROSS.search, tokenizer.get_vocab()))
 
 
@@ -125,7 +134,7 @@ def _is_local(step: dict[str, Any]) -> bool:
 
 
 def _lefts(tokenizer: Any) -> tuple[str, ...]:
-    """Returns the beginnings of patterns with white space in them, up to that: "<br" of "<br />"."""
+    """Returns the parts of patterns before white space, for example "<br" for "<br />"."""
     if hasattr(tokenizer, "processor"):
         return ()
     rules = steps(json.loads(tokenizer.to_str())["normalizer"], "normalizers")

@@ -9,12 +9,19 @@ from fourier_attn.data.text.beginnings import ids_of
 
 
 class Special(NamedTuple):
-    """Holds the ids of special tokens; None for a token that the tokenizer does not have."""
+    """Holds the ids of special tokens; None for a token that the tokenizer lacks.
+
+    Args:
+      pad: padding.
+      unknown: the unknown token.
+      begin, end: <s> and </s>, begin and end of a document.
+      cls, sep, mask: [CLS], [SEP] and [MASK].
+    """
 
     pad: int
     unknown: int
     begin: int | None
-    end: int | None  # of a document
+    end: int | None
     cls: int | None
     sep: int | None
     mask: int | None
@@ -23,7 +30,7 @@ class Special(NamedTuple):
 def special(tokenizer: Any) -> Special:
     """Returns the special ids of a tokenizer.
 
-    Raises: ValueError for one without a token for padding or for the unknown.
+    Raises: ValueError for a tokenizer without padding or unknown token.
     """
 
     def find(*names: str) -> int | None:
@@ -32,7 +39,7 @@ def special(tokenizer: Any) -> Special:
 
     pad, unknown = find("[PAD]", "<pad>"), find("[UNK]", "<unk>")
     if pad is None or unknown is None:
-        raise ValueError("the tokenizer has no token '<pad>' or no '<unk>'; use another one")
+        raise ValueError("the tokenizer lacks the token '<pad>' or '<unk>'; use another tokenizer")
     return Special(pad, unknown, find("<s>"), find("</s>"), find("[CLS]"), find("[SEP]"), find("[MASK]"))
 
 
@@ -43,14 +50,20 @@ def encode(
     text_pairs: Sequence[str] | None = None,
     masks: bool = False,
 ) -> list[np.ndarray]:
-    """Returns the token ids of each text or pair of texts, at most `length` of them.
+    """Returns the token ids of each text or pair of texts.
 
         [CLS] text [SEP]          or          [CLS] text [SEP] second [SEP]
 
-    If the tokenizer has no [CLS] and [SEP], a row is the text alone, and a text without any token becomes
-    one unknown token. A long text is cut at its end; of a pair the longer text is cut. Names of special
+    If the tokenizer lacks [CLS] and [SEP], a row is only the text, and a text without tokens becomes one
+    unknown token. A long text is cut at its end; the longer text of a pair is cut first. Names of special
     tokens in a text are ordinary text, except "[MASK]" with `masks`.
 
+    Args:
+      tokenizer: the tokenizer.
+      texts: n texts.
+      length: largest number of tokens of a row, with special tokens.
+      text_pairs: the second text of each pair; default None: single texts.
+      masks: whether "[MASK]" in a text is the special token; default False.
     Raises: ValueError for pairs and a tokenizer without [SEP].
     """
     return encode_with_cut(tokenizer, texts, length, text_pairs, masks)[0]
@@ -63,7 +76,11 @@ def encode_with_cut(
     text_pairs: Sequence[str] | None = None,
     masks: bool = False,
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """Returns token ids as `encode` does, and the share of the tokens of each text or pair that was cut."""
+    """Returns token ids as `encode` does, and the share of tokens that was cut from each text or pair (n,).
+
+    Args:
+      tokenizer, texts, length, text_pairs, masks: see `encode`.
+    """
     ids = special(tokenizer)
     first, counts = _ids(tokenizer, texts, masks, length)
     if ids.cls is None or ids.sep is None:
@@ -77,17 +94,22 @@ def encode_with_cut(
     second, others = _ids(tokenizer, text_pairs, masks, length)
     rows, room = [], length - 3
     for a, b in zip(first, second, strict=True):
-        keep = max(room - len(b), min(len(a), (room + 1) // 2))  # what b leaves, or half
+        keep = max(room - len(b), min(len(a), (room + 1) // 2))  # the rest of the room, or half
         a = a[:keep]
         rows.append(np.asarray([ids.cls, *a, ids.sep, *b[: room - len(a)], ids.sep], np.int32))
     return rows, _cut([a + b for a, b in zip(counts, others, strict=True)], room)
 
 
 def encode_windows(tokenizer: Any, texts: Sequence[str], length: int) -> tuple[list[np.ndarray], np.ndarray]:
-    """Returns the token ids of each text in windows of at most `length`, and the number of windows of each.
+    """Returns the token ids of each text in windows, and the number of windows of each text (n,).
 
-    A text that fits is one window, as `encode` has it. Of a longer one all windows are full: each begins half
-    a window after the one before, and the last one ends with the text.
+    A short text is one window, as in `encode`. The windows of a longer text are all full. Each one begins
+    half a window after the previous one, and the last one ends with the text.
+
+    Args:
+      tokenizer: the tokenizer.
+      texts: n texts.
+      length: largest number of tokens of a window, with special tokens.
     """
     ids = special(tokenizer)
     framed = ids.cls is not None and ids.sep is not None
@@ -105,21 +127,25 @@ def encode_windows(tokenizer: Any, texts: Sequence[str], length: int) -> tuple[l
 
 
 def _cut(tokens: Sequence[int], room: int) -> np.ndarray:
-    """Returns the share of the tokens of each text, in these numbers, that do not fit."""
+    """Returns the share of tokens that do not fit into `room`, for each text with this many tokens."""
     counts = np.asarray(tokens, np.float64)
     return np.maximum(counts - room, 0.0) / np.maximum(counts, 1.0)
 
 
 def unknown_share(row: np.ndarray, ids: Special) -> float:
-    """Returns the share of unknown tokens among those of the text."""
+    """Returns the share of unknown tokens in a row, without [CLS] and [SEP]."""
     frame = np.isin(row, [i for i in (ids.cls, ids.sep) if i is not None])
     return round(float((row == ids.unknown).sum() / max(len(row) - frame.sum(), 1)), 4)
 
 
 def encode_questions(tokenizer: Any, texts: Sequence[str], length: int) -> np.ndarray:
-    """Returns the token ids of questions about images, (n, length), with -1 after each one's last.
+    """Returns the token ids of questions about images (n, length), filled with -1.
 
-    Raises: ValueError for a question with no word or too many.
+    Args:
+      tokenizer: the tokenizer.
+      texts: n questions.
+      length: largest number of tokens.
+    Raises: ValueError for a question without words or with too many.
     """
     rows = np.full((len(texts), length), -1, np.int32)
     for row, text, known in zip(rows, texts, ids_of(tokenizer, texts)[0], strict=True):
@@ -141,7 +167,12 @@ def check_known(tokenizer: Any, text: str) -> None:
 def _ids(
     tokenizer: Any, texts: Sequence[str], masks: bool, most: int = 0
 ) -> tuple[list[list[int]], list[int]]:
-    """Returns at least the first `most` ids of each text, or all for 0, and about how many it has."""
+    """Returns ids and numbers of tokens as `ids_of` does, with "[MASK]" as a special token if `masks`.
+
+    Args:
+      tokenizer, texts, most: see `ids_of`.
+      masks: whether "[MASK]" in a text is the special token.
+    """
     if not masks:
         return ids_of(tokenizer, texts, most)
     mask, result = special(tokenizer).mask, []

@@ -1,4 +1,4 @@
-"""Fits tokenizers, through the library `tokenizers`."""
+"""Fits tokenizers with the library `tokenizers`."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -12,19 +12,22 @@ from fourier_attn.data.tables import files
 
 KINDS = ("words", "whitespace", "bytes", "bpe", "unigram")
 WORDS = ("words", "whitespace")
-# of a subword tokenizer, with FNet's ids: 0 to 6
+# special tokens of a subword tokenizer, with FNet's ids 0 to 6
 SUBWORD_TOKENS = ["<unk>", "<s>", "</s>", "<pad>", "[CLS]", "[SEP]", "[MASK]"]
-WORD = 1000  # characters of a word from which subwords are learned
+WORD = 1000  # longest word in characters for the fit of subwords
 LONG = re.compile(rf"\S{{{WORD}}}(?=\S)")
 
 
 def words(kind: str, texts: Iterable[str], vocab: int) -> Tokenizer:
-    """Fits a word-level tokenizer: lower case, the `vocab` most frequent words.
+    """Fits a lower-case tokenizer of words, with padding 0 and unknown 1.
 
-    "words" separates words from punctuation and drops marks of line breaks. "whitespace" splits at white
-    space alone, as torchtext did for the articles, so that "film." and "film" are two words.
+    "words" separates words from punctuation and drops "<br />". "whitespace" splits only at white space, as
+    torchtext did for the articles, so that "film." and "film" are two words.
 
-    Ids: padding 0, unknown 1.
+    Args:
+      kind: "words" or "whitespace".
+      texts: the texts to fit on.
+      vocab: largest vocabulary; the most frequent words are kept.
     """
     tokenizer, apart = Tokenizer(models.WordLevel(unk_token="[UNK]")), kind == "words"
     breaks = [normalizers.Replace("<br />", " ")] if apart else []
@@ -38,7 +41,7 @@ def words(kind: str, texts: Iterable[str], vocab: int) -> Tokenizer:
 
 
 def utf8() -> Tokenizer:
-    """Makes a byte-level tokenizer: one token for each of the 256 bytes, after padding 0 and unknown 1."""
+    """Returns a byte-level tokenizer, with padding 0, unknown 1 and one token for each of the 256 bytes."""
     letters = ["[PAD]", "[UNK]", *sorted(pre_tokenizers.ByteLevel.alphabet())]
     model = models.BPE(vocab={letter: i for i, letter in enumerate(letters)}, merges=[])
     tokenizer = Tokenizer(model)
@@ -47,12 +50,16 @@ def utf8() -> Tokenizer:
 
 
 def subwords(kind: str, texts: Iterable[str], vocab: int) -> Tokenizer:
-    """Fits a subword tokenizer, "bpe" or "unigram": lower case, pieces of words, punctuation apart.
+    """Fits a lower-case subword tokenizer that separates punctuation.
 
-    Fitting "bpe" twice gives the same tokenizer; scores of the library's "unigram" differ in the last digits.
+    Special tokens have the ids of FNet: unknown 0, padding 3, [CLS] 4, [SEP] 5 and [MASK] 6. The first piece
+    of a word begins with "▁". Fitting "bpe" is deterministic, but scores of "unigram" differ in the last
+    digits.
 
-    Ids: those of FNet, unknown 0, padding 3, [CLS] 4, [SEP] 5, [MASK] 6; a word's first piece begins
-    with "▁".
+    Args:
+      kind: "bpe" or "unigram".
+      texts: the texts to fit on.
+      vocab: largest vocabulary, with special tokens.
     """
     common = {"vocab_size": vocab, "special_tokens": SUBWORD_TOKENS, "show_progress": False}
     if kind == "unigram":
@@ -80,7 +87,11 @@ def subwords(kind: str, texts: Iterable[str], vocab: int) -> Tokenizer:
 
 
 class Pieces(Iterable[str]):
-    """Yields texts with words of at most `WORD` characters; `cut` counts the texts that had longer ones."""
+    """Yields texts with words split at `WORD` characters; `cut` counts the texts with longer words.
+
+    Args:
+      texts: the texts.
+    """
 
     def __init__(self, texts: Iterable[str]):
         self.texts, self.cut = texts, 0
@@ -95,12 +106,17 @@ class Pieces(Iterable[str]):
 def fit(
     kind: str, texts: Iterable[str], vocab: int, say: Callable[[str], None] = lambda line: None
 ) -> Tokenizer:
-    """Makes the tokenizer of that kind, fitted on `texts` ("bytes" needs none).
+    """Returns a tokenizer fitted on texts.
 
-    Subwords are learned from words of at most `WORD` characters, as time grows with the square of a word's
-    length. Longer ones are taken in pieces, and `say` gets how many texts have some.
+    Words of more than `WORD` characters are split for the fit of subwords, because its time grows with the
+    square of a word's length.
 
-    Raises: ValueError for an unknown kind, or a vocabulary without room for a word.
+    Args:
+      kind: one of `KINDS`; "bytes" needs no texts.
+      texts: the texts to fit on.
+      vocab: largest vocabulary.
+      say: called with a note if words were split; default: nothing.
+    Raises: ValueError for an unknown kind, and for a vocabulary that is too small for any word.
     """
     check_kind(kind, vocab)
     if kind == "bytes":
@@ -111,22 +127,22 @@ def fit(
         pieces = Pieces(texts)
         tokenizer = subwords(kind, pieces, vocab)
         if pieces.cut:
-            say(f"note: {pieces.cut:,} texts have words of more than {WORD:,} characters, fitted in pieces")
-    tokenizer.encode_special_tokens = True  # "[SEP]" in a text is text
+            say(f"note: {pieces.cut:,} texts have words of more than {WORD:,} characters, split for the fit")
+    tokenizer.encode_special_tokens = True  # "[SEP]" in a text is ordinary text
     return tokenizer
 
 
 def names_file(kind: str) -> bool:
-    """Returns whether the choice of a tokenizer names a file."""
+    """Returns whether the value of `data.tokenizer` is a file."""
     return files.ending(kind) in (".json", ".model")
 
 
 def check_kind(kind: str, vocab: int) -> None:
-    """Checks the choice of a tokenizer: a kind, or the path of a file. Raises: ValueError."""
+    """Checks the values of `data.tokenizer` and `data.vocab`. Raises: ValueError."""
     if names_file(kind):
         return
-    cure = ", or name a file (tokenizer.json, or a SentencePiece .model)"
+    cure = ", or give a file (tokenizer.json, or a SentencePiece .model)"
     check_choice("data.tokenizer", kind, KINDS, cure)
     least = 3 if kind in (*WORDS, "bytes") else len(SUBWORD_TOKENS) + 1
     if vocab < least:
-        raise ValueError(f"data.vocab={vocab} must be at least {least}: special tokens and one word")
+        raise ValueError(f"data.vocab={vocab} must be at least {least}, for special tokens and one word")

@@ -1,86 +1,93 @@
 """Rejects regular expressions in a tokenizer file that can take exponential time, or nearly so.
 
-The library tries one way after another, and gives up beyond a limit. The number of ways grows
+The library tries one way of matching after another, and fails beyond a limit. The number of ways grows
 
-    as a power of the text's length     with the repetitions without a limit in one branch
+    as a power of the text's length     with the number of unlimited repetitions in one branch
     as a product                        with the choices in one branch: (a|a)(a|a) has four ways, a?a? as well
-    exponentially with the length       where a group repeats that itself repeats or chooses
+    exponentially with the length       if a repeated group itself contains repetitions or choices
 
-These are bounded here. A part that is repeated a fixed number of times is not a choice, nor are alternatives
-that begin with different letters, since at most one of them matches.
+This module bounds all of these. A fixed number of repetitions is not a choice. Neither are alternatives that
+begin with different letters, because at most one of them matches.
 """
 
 import dataclasses
 import re
 from collections import Counter
 
-# An escape, the begin of a group, options, a quantifier; else one letter. Classes have been replaced.
+# An escape, the begin of a group, options, a quantifier, or one letter. Classes are replaced beforehand.
 PIECE = re.compile(
     r"\\[pP]\{[^}]*\}|\\[kg]<[^>]*>|\\.|\(\?<?[=!>]|\(\?[a-zA-Z-]*:|\(\?<\w+>|\(\?[a-zA-Z-]+\)|[()|]"
     r"|[*+?][?+]?|\{\d*,?\d*\}[?+]?|.",
     re.DOTALL,
 )
-BACKWARDS = re.compile(r"\\[1-9kg]")  # refers to what matched before
+BACKWARDS = re.compile(r"\\[1-9kg]")  # a backreference
 OPTIONS = re.compile(r"\(\?[a-zA-Z-]+[:)]")
 LINES = {r"\n": "\n", r"\r": "\r", r"\t": "\t"}
-MOST = 3  # repetitions without a limit in one branch: each multiplies by the length of the text
-CHOICES = 2**14  # ways through one branch
+MOST = 3  # largest number of unlimited repetitions in one branch; each multiplies by the text's length
+CHOICES = 2**14  # largest number of ways through one branch
 
 
 @dataclasses.dataclass
 class _Item:
-    """Describes a letter, class or group: the ways through it, and its unlimited repetitions."""
+    """Describes a letter, class or group.
+
+    Args:
+      ways: number of ways through it.
+      unlimited: number of unlimited repetitions in one branch of it.
+    """
 
     ways: int = 1
     unlimited: int = 0
 
 
 class _Group:
-    """Holds an open group: its closed branches, and the one that is open."""
+    """Holds a group that is being read: its closed branches, and the current one."""
 
     def __init__(self) -> None:
-        self.branches: Counter[str | None] = Counter()  # ways of those that begin with a letter; None: any
-        self.deepest = 0  # repetitions without a limit in one branch
-        self.options = False  # whether some were set in here: they hold for the branches that follow, too
+        self.branches: Counter[str | None] = Counter()  # ways of closed branches by first letter; None: any
+        self.deepest = 0  # largest number of unlimited repetitions in a branch
+        self.options = False  # whether options were set; they also apply to later branches
         self.begin()
 
     def begin(self) -> None:
         """Opens a branch of the pattern at this place."""
-        self.done, self.last, self.size = (
-            _Item(),
-            _Item(),
-            0,
-        )  # all parts but the last one, that, and how many
+        # all parts but the last one, the last one, and their number
+        self.done, self.last, self.size = _Item(), _Item(), 0
         self.first: str | None = None
 
     def add(self, part: _Item, letter: str | None = None) -> None:
-        """Goes on with a part, which begins with a letter where that is known."""
+        """Appends a part to the current branch; `letter` is its first letter, or None if it is unknown."""
         if not self.size and not self.options:
             self.first = letter
         self.done, self.last, self.size = self.whole(), part, self.size + 1
 
     def whole(self) -> _Item:
-        """Returns the open branch as one part."""
+        """Returns the current branch as one part."""
         ways = min(self.done.ways * self.last.ways, CHOICES + 1)
         return _Item(ways, self.done.unlimited + self.last.unlimited)
 
     def end(self) -> None:
-        """Closes a branch, and opens the next one."""
+        """Closes the current branch, and opens the next one."""
         item = self.whole()
         self.branches[self.first] += item.ways
         self.deepest = max(self.deepest, item.unlimited)
         self.begin()
 
     def closed(self) -> _Item:
-        """Returns the group as a part of the one around it; at most one first letter matches."""
+        """Returns the closed group as one part; only branches with the same first letter can match."""
         self.end()
         anything = self.branches.pop(None, 0)
         return _Item(max(self.branches.values(), default=0) + anything, self.deepest)
 
     def repeat(self, least: int, most: int | None) -> str:
-        """Repeats the last part (`most` None: without a limit); returns what is wrong with that."""
+        """Repeats the last part, and returns a message if this is not allowed, else "".
+
+        Args:
+          least: smallest number of repetitions.
+          most: largest number; None: unlimited.
+        """
         if self.size == 1:
-            self.first = None  # it may be absent
+            self.first = None  # the part may be absent
         if most is None and (self.last.ways > 1 or self.last.unlimited):
             return (
                 "repeats a group that contains repetitions or alternatives, which can take exponential time"
@@ -90,10 +97,7 @@ class _Group:
 
 
 def check_pattern(pattern: str) -> None:
-    """Checks that the ways through a pattern are few: choices, repetitions, and repeated groups with these.
-
-    Raises: ValueError.
-    """
+    """Checks that a regular expression cannot take exponential time. Raises: ValueError."""
     groups = [_Group()]
     for piece in PIECE.findall(_without_classes(pattern)):
         if wrong := _forbidden(piece) or _take(piece, groups) or _excess(groups[-1].whole()):
@@ -101,16 +105,16 @@ def check_pattern(pattern: str) -> None:
 
 
 def _forbidden(piece: str) -> str:
-    """Returns what is wrong with a piece itself, if anything is."""
+    """Returns a message if a piece is not allowed at all, else ""."""
     if BACKWARDS.match(piece):
         return "has a backreference, which can take exponential time"
     if OPTIONS.match(piece) and "x" in piece:
-        return "uses free spacing (?x), with which its running time cannot be bounded"
+        return "uses free spacing (?x), so that its running time cannot be bounded"
     return ""
 
 
 def _take(piece: str, groups: list[_Group]) -> str:
-    """Goes on with a piece in the groups that are open; returns what is wrong with it, if anything is."""
+    """Adds a piece to the innermost open group, and returns a message if it is not allowed, else ""."""
     group, count = groups[-1], _count(piece)
     if piece == "|":
         group.end()
@@ -129,7 +133,7 @@ def _take(piece: str, groups: list[_Group]) -> str:
 
 
 def _excess(branch: _Item) -> str:
-    """Returns what there is too much of in a branch, if anything is."""
+    """Returns a message if a branch has too many ways or repetitions, else ""."""
     if branch.unlimited > MOST:
         return f"has {MOST + 1} unbounded repetitions in one branch"
     if branch.ways > CHOICES:
@@ -138,7 +142,13 @@ def _excess(branch: _Item) -> str:
 
 
 def _repeated(part: _Item, least: int, most: int | None) -> _Item:
-    """Returns a part with its quantifier; without a limit it is one part whose ways grow with the text."""
+    """Returns a part with its quantifier.
+
+    Args:
+      part: the part.
+      least: smallest number of repetitions.
+      most: largest number; None: unlimited.
+    """
     if most is None:
         return _Item(1, 1)
     ways = most - least + 1
@@ -150,7 +160,7 @@ def _repeated(part: _Item, least: int, most: int | None) -> _Item:
 
 
 def _letter(piece: str) -> str | None:
-    """Returns the letter with which a match of a piece begins, whatever its case; None: it may be several."""
+    """Returns the first letter of a match of a piece, in lower case; None: several are possible."""
     if piece in LINES:
         return LINES[piece]
     if piece.startswith("\\"):
@@ -159,12 +169,12 @@ def _letter(piece: str) -> str | None:
 
 
 def _count(piece: str) -> tuple[int, int | None] | None:
-    """Returns how often the part before is repeated, at least and at most; None: it is not a quantifier."""
+    """Returns the smallest and largest number of repetitions of a quantifier; None for other pieces."""
     if piece[0] in "*+?":
         return int(piece[0] == "+"), 1 if piece[0] == "?" else None
     counts = re.fullmatch(r"\{(\d*)(,?)(\d*)\}[?+]?", piece)
     if not counts or not (counts[1] or counts[3]):
-        return None  # a brace is a letter
+        return None  # the brace is a literal
     least = int(counts[1] or 0)
     if not counts[2]:
         return least, least
@@ -172,7 +182,7 @@ def _count(piece: str) -> tuple[int, int | None] | None:
 
 
 def _without_classes(pattern: str) -> str:
-    """Returns the pattern with a dot in place of each class, as [^\\s[:digit:]]."""
+    """Returns the pattern with a dot instead of each class, for example of [^\\s[:digit:]]."""
     letters, depth, escaped = [], 0, False
     for letter in pattern:
         plain, escaped = not escaped, letter == "\\" and not escaped

@@ -1,4 +1,4 @@
-"""Encodes words, and says where each of them is among the tokens."""
+"""Encodes words, and finds the tokens of each word."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -12,7 +12,12 @@ from fourier_attn.inference.classify import word_places
 
 
 class Located(NamedTuple):
-    """Holds the tokens of a text, and the characters (begin, end) that each stands for."""
+    """Holds the tokens of a text.
+
+    Args:
+      ids: token ids.
+      offsets: characters (begin, end) of each token.
+    """
 
     ids: list[int]
     offsets: Sequence[tuple[int, int]]
@@ -21,7 +26,7 @@ class Located(NamedTuple):
 def located(tokenizer: Any, texts: Sequence[str]) -> list[Located]:
     """Returns the tokens of whole texts, with their characters.
 
-    Raises: ValueError where the library gives up on one.
+    Raises: ValueError if the library cannot encode a text.
     """
     with causes.named("the tokenizer cannot encode a text", "give another tokenizer, or shorten the text"):
         return [
@@ -34,11 +39,15 @@ def located(tokenizer: Any, texts: Sequence[str]) -> list[Located]:
 def encode_words(
     tokenizer: Any, sentences: Sequence[Sequence[str]], length: int
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Returns the token ids of sentences, given as words, and the place of the first token of each word.
+    """Returns the token ids of sentences, and the place of the first token of each word.
 
-    A row is [CLS] words [SEP], as `encode` has it for the words with blanks between them. It has at most
-    `length` tokens. Places of words that are cut off are missing at the end. A word without a token of its
-    own has the place of the next token.
+    A row is [CLS] words [SEP], as `encode` returns for the words joined by blanks. Words that are cut off
+    have no place. A word without any token has the place of the next token.
+
+    Args:
+      tokenizer: the tokenizer.
+      sentences: n lists of words.
+      length: largest number of tokens of a row.
     """
     ids = special(tokenizer)
     framed = ids.cls is not None and ids.sep is not None
@@ -53,7 +62,13 @@ def encode_words(
 
 
 def table_of(rows: Sequence[np.ndarray], width: int, fill: int) -> np.ndarray:
-    """Returns rows of different lengths as one array (n, width), filled up at their ends."""
+    """Returns rows of different lengths as one array.
+
+    Args:
+      rows: n arrays (k,), k <= width.
+      width: number of columns of the result.
+      fill: value of unused columns.
+    """
     table = np.full((len(rows), width), fill, np.int32)
     for line, row in zip(table, rows, strict=True):
         line[: len(row)] = row

@@ -1,7 +1,7 @@
-"""Checks that a tokenizer's file is of use to a model, without running what it may contain.
+"""Checks that an untrusted tokenizer file can be used with a model.
 
-Such a file comes from strangers. Its normaliser runs on every text, and the library ends the process where
-memory does not suffice; its ids are rows of the embedding, and one that is too large reads NaN.
+The normaliser of such a file runs on every text, and the library aborts the process if memory does not
+suffice. Token ids are rows of the embedding, and an id that is too large returns NaN.
 """
 
 import base64
@@ -13,10 +13,10 @@ from tokenizers import Tokenizer
 
 from fourier_attn.data.text.patterns import check_pattern
 
-STEPS = 256  # of a normaliser, the rules in it: published ones have up to 20
-LONGEST = 100  # characters of a rule, bytes of what one character becomes: NFKC has 33
-GROWTH = 64  # characters or tokens that one character may become: NFKC makes 18 of one
-SAMPLE = 64  # tokens of a vocabulary that are tried
+STEPS = 256  # largest number of steps of a normaliser; published ones have up to 20
+LONGEST = 100  # largest number of characters of a rule, or of bytes for one character (NFKC: 33)
+GROWTH = 64  # largest number of characters or tokens for one character (NFKC: 18)
+SAMPLE = 64  # number of tokens of a vocabulary that are tested
 TEXTS = (
     "",
     "a",
@@ -35,7 +35,7 @@ BARE = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}
 
 
 def check_patterns(contents: str) -> None:
-    """Checks every regular expression in a tokenizer.json, before it meets a text. Raises: ValueError."""
+    """Checks every regular expression in a tokenizer.json. Raises: ValueError."""
 
     def walk(part: Any) -> None:
         if isinstance(part, dict):
@@ -53,22 +53,22 @@ def check_patterns(contents: str) -> None:
 
 
 def check_normaliser(contents: str) -> None:
-    """Checks that the normaliser in a tokenizer.json does not multiply texts.
+    """Checks that the normaliser in a tokenizer.json does not make texts much longer.
 
-    Runs it alone, a step at a time, on short texts and on the patterns and replacements of its rules, so that
-    nothing grows far before it is seen to. Reading the whole file would run it as a whole, on added tokens.
+    It runs step by step on short texts, and on the patterns and replacements of its rules, so that growth is
+    detected early. Reading the whole file would run all steps on added tokens.
 
     Raises: ValueError.
     """
     settings = json.loads(contents)
     if not isinstance(settings, dict):
-        raise ValueError("it is not a tokenizer.json")
+        raise ValueError("not a tokenizer.json")
     normaliser = settings.get("normalizer")
     if normaliser is None:
         return
     parts = list(steps(normaliser, "normalizers"))
     if len(parts) > STEPS:
-        raise ValueError(f"its normaliser has {len(parts):,} steps, more than {STEPS}")
+        raise ValueError(f"its normaliser has {len(parts):,} steps, more than {STEPS}; remove some")
     rules = [rule for part in parts for rule in _strings(part)]
     for rule in rules:
         if len(rule) > LONGEST:
@@ -85,15 +85,16 @@ def check_normaliser(contents: str) -> None:
             grown = sequence[index].normalize_str(grown)
             if len(grown) > GROWTH * (len(text) + 1):
                 raise ValueError(
-                    f"its normaliser makes {len(grown):,} characters of {text!r}; remove the rule that does"
+                    f"its normaliser makes {len(grown):,} characters of {text!r}; remove that rule"
                 )
 
 
 def steps(part: Any, name: str) -> Iterator[Any]:
-    """Yields the steps of a normaliser or pre-tokenizer, which may be a sequence of sequences.
+    """Yields the steps of a normaliser or pre-tokenizer, which may be nested sequences.
 
     Args:
-      name: under which a sequence has its parts.
+      part: the normaliser or pre-tokenizer; None: no steps.
+      name: key of the parts of a sequence, for example "normalizers".
     """
     if isinstance(part, dict) and part.get("type") == "Sequence":
         for step in part.get(name) or []:
@@ -103,7 +104,7 @@ def steps(part: Any, name: str) -> Iterator[Any]:
 
 
 def _strings(part: Any) -> Iterator[str]:
-    """Yields strings of a step, such as pattern and replacement; checks the table of Precompiled."""
+    """Yields the strings of a step, for example its pattern, and checks the table of Precompiled."""
     if isinstance(part, dict) and part.get("type") == "Precompiled":
         check_table(base64.b64decode(part.get("precompiled_charsmap") or ""))
     elif isinstance(part, dict):
@@ -115,9 +116,9 @@ def _strings(part: Any) -> Iterator[str]:
 
 
 def check_table(table: bytes) -> None:
-    """Checks that no character becomes a long text by SentencePiece's table of replacements.
+    """Checks that SentencePiece's table has no long replacement of a character.
 
-    The table is the size of a trie in 4 bytes, the trie, and the replacements, each ended by a zero.
+    The table has 4 bytes with the size of a trie, the trie, and the replacements with a zero after each.
 
     Raises: ValueError.
     """
@@ -128,7 +129,7 @@ def check_table(table: bytes) -> None:
 
 
 def check_ids(tokenizer: Any, vocabulary: dict[str, int]) -> None:
-    """Checks that the tokens have the ids 0 to n - 1, which a model has rows for, one each.
+    """Checks that the tokens have the ids 0 to n - 1, which are the rows of an embedding.
 
     Raises: ValueError.
     """
@@ -146,7 +147,9 @@ def check_ids(tokenizer: Any, vocabulary: dict[str, int]) -> None:
 
 
 def check_use(tokenizer: Any) -> None:
-    """Checks that a tokenizer distinguishes texts and makes few tokens of them; tries its tokens and `TEXTS`.
+    """Checks that a tokenizer distinguishes texts and does not return too many tokens.
+
+    It encodes `TEXTS` and a sample of the vocabulary.
 
     Raises: ValueError.
     """
@@ -159,6 +162,6 @@ def check_use(tokenizer: Any) -> None:
             raise ValueError(f"it makes {len(row):,} tokens of {text[:40]!r}")
     ids = {index for row in rows for index in row}
     if len(ids) < 2:
-        raise ValueError(f"it makes the same of all texts, the ids {sorted(ids)}")
+        raise ValueError(f"it returns the same for all texts, the ids {sorted(ids)}")
     if max(ids) >= size:
-        raise ValueError(f"it has {size:,} tokens and gives the id {max(ids)}")
+        raise ValueError(f"it has {size:,} tokens, but returns the id {max(ids)}")

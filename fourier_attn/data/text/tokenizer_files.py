@@ -1,4 +1,4 @@
-"""Reads, checks and writes the files of tokenizers, of `tokenizers` and `sentencepiece`."""
+"""Reads, checks and writes tokenizer files of the libraries `tokenizers` and `sentencepiece`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,23 +13,32 @@ from fourier_attn.data.text import tokenizer_checks
 from fourier_attn.data.text.encoding import special
 from fourier_attn.data.text.fitting import KINDS, names_file
 
-SENTENCEPIECE = (".model", ".spm")  # endings of such files
-KERAS_HUB = "assets/tokenizer/vocabulary.spm"  # in its presets, whose tokenizer.json is another thing
-LARGEST_FILE = 2**26  # bytes: those of published tokenizers have up to 2**25
+SENTENCEPIECE = (".model", ".spm")  # endings of SentencePiece files
+KERAS_HUB = "assets/tokenizer/vocabulary.spm"  # in presets; their tokenizer.json has another format
+LARGEST_FILE = 2**26  # bytes; published tokenizers have up to 2**25
 
 
 def check_file(kind: str) -> None:
-    """Checks that a tokenizer that is named by its file is there and can be used. Raises: ValueError."""
+    """Checks that a tokenizer file in `data.tokenizer` exists and can be used. Raises: ValueError."""
     if names_file(kind):
         if not paths.given(kind).is_file():
-            raise ValueError(f"data.tokenizer={kind} is not a file; name one, or use {', '.join(KINDS)}")
+            raise ValueError(
+                f"data.tokenizer={kind} is not a file; give an existing file, or one of {', '.join(KINDS)}"
+            )
         load_tokenizer(paths.given(kind))
 
 
 class SentencePiece:
-    """Wraps a SentencePiece model in the methods of `tokenizers.Tokenizer` that are used here.
+    """Gives a SentencePiece model those methods of `tokenizers.Tokenizer` that this project uses.
 
-    Raises: ValueError for a file that is not such a model, or whose normaliser multiplies texts.
+    Args:
+      contents: contents of the file.
+      token: a token.
+      index: a token id.
+      texts: n texts.
+      add_special_tokens: not used; no special tokens are added.
+      ids: token ids.
+    Raises: ValueError for a file that is not such a model, and for a normaliser that makes texts much longer.
     """
 
     def __init__(self, contents: bytes):
@@ -40,8 +49,8 @@ class SentencePiece:
         try:
             self.processor.LoadFromSerializedProto(contents)
         except RuntimeError as error:
-            raise ValueError("it is not a SentencePiece model") from error
-        messages: Any = sentencepiece_model_pb2  # made at run time
+            raise ValueError("not a SentencePiece model") from error
+        messages: Any = sentencepiece_model_pb2  # its classes are created at run time
         model = messages.ModelProto.FromString(contents)
         tokenizer_checks.check_table(model.normalizer_spec.precompiled_charsmap)
 
@@ -59,13 +68,13 @@ class SentencePiece:
         return [Ids(self.processor.EncodeAsIds(text)) for text in texts]
 
     def encode_batch(self, texts: Sequence[str], add_special_tokens: bool = False) -> list["Ids"]:
-        """Returns the ids of each text, and the characters at which each piece begins and ends."""
+        """Returns the ids of each of the `texts`, with the characters of each piece; see the class."""
         return [self._pieces(text) for text in texts]
 
     def _pieces(self, text: str) -> "Ids":
         """Returns ids and characters of one text; the library counts in bytes."""
         pieces = self.processor.encode(text, return_type="proto").pieces
-        ends = np.cumsum([len(letter.encode()) for letter in text])  # in bytes, of each character
+        ends = np.cumsum([len(letter.encode()) for letter in text])  # end of each character in bytes
         begins, stops = (
             np.searchsorted(ends, [getattr(piece, name) for piece in pieces], side="right").tolist()
             for name in ("begin", "end")
@@ -77,25 +86,27 @@ class SentencePiece:
 
 
 class Ids(NamedTuple):
+    """Holds the token ids of a text, and the characters (begin, end) of each token."""
+
     ids: list[int]
     offsets: Sequence[tuple[int, int]] = ()
 
 
 def tokenizer_file(directory: Path) -> Path:
-    """Returns where the tokenizer of a run, or of a folder of published weights, is.
+    """Returns the path of the tokenizer of a run or of a folder of published weights.
 
-    A SentencePiece model is `tokenizer.model` or, as Hugging Face calls it, `spiece.model`, or an asset of
-    Keras Hub; any other tokenizer is `tokenizer.json`.
+    A SentencePiece model is `tokenizer.model`, `spiece.model` (Hugging Face), or an asset of Keras Hub. Any
+    other tokenizer is `tokenizer.json`, and this path is also returned if there is no file.
     """
     models = (directory / name for name in ("tokenizer.model", "spiece.model", KERAS_HUB))
     return next((model for model in models if model.exists()), directory / "tokenizer.json")
 
 
 def load_tokenizer(path: Path) -> Any:
-    """Reads a saved tokenizer.
+    """Reads and checks a tokenizer file.
 
-    Raises: ValueError where there is none, it cannot be read, or is of no use to a model: ids without a row
-      in it, texts that grow without measure or become all the same, no token for padding or the unknown.
+    Raises: ValueError for a file that is missing or cannot be read, and for a tokenizer without padding or
+      unknown token, with invalid ids, or that returns the same or too many tokens for all texts.
     """
     contents = _read(path)
     try:
@@ -103,7 +114,7 @@ def load_tokenizer(path: Path) -> Any:
         special(tokenizer)
         tokenizer_checks.check_use(tokenizer)
         return tokenizer
-    except BaseException as error:  # the libraries raise nothing more special for a damaged file
+    except BaseException as error:  # the libraries raise general errors for a damaged file
         if not (isinstance(error, Exception) or causes.of_rust(error)):
             raise
         raise ValueError(f"{path} cannot be used: {error}; give another tokenizer") from error
@@ -119,21 +130,21 @@ def _from_json(contents: bytes) -> Tokenizer:
     tokenizer_checks.check_normaliser(text)
     tokenizer = Tokenizer.from_str(text)
     tokenizer_checks.check_ids(tokenizer, tokenizer.get_vocab())
-    tokenizer.no_padding()  # published files may ask for these; batches see to them here
+    tokenizer.no_padding()  # published files may set these; here batches pad and cut texts
     tokenizer.no_truncation()
     tokenizer.encode_special_tokens = True
     return tokenizer
 
 
 def save_tokenizer(tokenizer: Any, directory: Path) -> None:
-    """Writes the tokenizer of a run."""
+    """Writes the tokenizer of a run into its directory."""
     atomic.write(directory / "tokenizer.json", tokenizer.to_str().encode("utf-8"))
 
 
 def copy_tokenizer(source: Path, directory: Path) -> None:
-    """Gives a run the tokenizer in the file `source`, byte for byte (reading and writing may round scores).
+    """Copies the tokenizer file `source` into a run's directory, byte for byte, so that no score is rounded.
 
-    Raises: ValueError for a file that is not a tokenizer.
+    Raises: ValueError for a file that is not a usable tokenizer.
     """
     load_tokenizer(source)
     name = "tokenizer.model" if files.ending(source) in SENTENCEPIECE else "tokenizer.json"
