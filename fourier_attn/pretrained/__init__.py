@@ -1,5 +1,4 @@
-"""Published weights in and out: FNet and its relatives, from files of Google, Hugging Face and Keras Hub; and
-vision transformers in Hugging Face's layout.
+"""Loads and saves published weights: FNet from Google, Hugging Face and Keras Hub, and vision transformers.
 
 config, params = pretrained.load("model.safetensors")
 outputs = model.build(config).apply({"params": params}, tokens, types=types)
@@ -31,20 +30,26 @@ ARCHITECTURES = {
     "FNetForTokenClassification": "tokens",
     "FNetForQuestionAnswering": "spans",
 }
-MULTI_LABEL = "multi_label_classification"  # what Hugging Face's config.json calls the head "labels"
+MULTI_LABEL = "multi_label_classification"  # name of the head "labels" in Hugging Face's config.json
 PUBLISHED_BY = {"safetensors": "huggingface", "msgpack": "f_net", "h5": "keras_hub"}  # format: style
 ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu", "gelu_pytorch_tanh": "gelu", "relu": "relu"}
 
 
 class Weights(NamedTuple):
-    """The contents of a file: the `model` part of a configuration, the parameters, and notes on them."""
+    """Holds the contents of a file of weights.
+
+    Args:
+      config: the `model` part of a configuration.
+      params: the parameters, float32.
+      notes: lines for the user.
+    """
 
     config: ModelConfig
     params: dict[str, Any]
     notes: tuple[str, ...]
 
     def report(self) -> str:
-        """Returns lines with the architecture, the sizes, the number of parameters, and the notes."""
+        """Returns lines with architecture, sizes, number of parameters, and notes."""
         c = self.config
         mixers = Counter(c.layout or (c.mixer.name,) * c.depth)
         images = c.inputs == "patches"
@@ -60,24 +65,32 @@ class Weights(NamedTuple):
 
 
 def load(path: str | Path, mixer: str | None = None, head: str | None = None) -> tuple[Any, dict[str, Any]]:
-    """Returns the `model` part of a configuration, and the parameters, of a file of weights; see `read`."""
+    """Returns the `model` part of a configuration and the parameters of a file of weights.
+
+    Args:
+      path, mixer, head: see `read`.
+    Raises: ValueError as `read`.
+    """
     return read(path, mixer, head)[:2]
 
 
 def read(path: str | Path, mixer: str | None = None, head: str | None = None) -> Weights:
-    """Reads weights that `save`, the FNet paper's code or Hugging Face has written.
+    """Reads weights that `save`, the FNet paper's code, Hugging Face or Keras Hub wrote.
+
+    Options that do not follow from shapes are as published: dropout rates, GELU, and padding that is mixed
+    like tokens.
 
     Args:
-      path: a file of safetensors or msgpack, or a folder that holds model.safetensors, or a preset of Keras
-        Hub (model.weights.h5; it needs h5py); or a name of the hub, "hf:owner/name" or "hf:owner/name@REV".
-      mixer: mixer of blocks without parameters: "fourier" (None), "random" or "identity", for which the
-        paper's files do not differ. Files that `save` has written contain it.
-      head: use of a linear map at the end, "classes", "score" or "tokens", if neither the file nor Hugging
-        Face's config.json next to it says it. None: "classes", or "score" for one output.
-    Returns: float32 parameters; float16 and bfloat16 are widened exactly. What shapes do not show is as
-      published: dropout rates, GELU, and padding that is tokens like any other.
-    Raises: ValueError for a file that is damaged, hostile or a pickle, that lacks a parameter, has one too
-      many or one of another shape, and where `mixer` or `head` contradict it.
+      path: a file of safetensors or msgpack, a folder with model.safetensors, a preset of Keras Hub
+        (model.weights.h5, which needs h5py), or a folder on the hub, "hf:owner/name" or
+        "hf:owner/name@REVISION".
+      mixer: mixer of blocks without parameters, "random" or "identity"; default None: "fourier". The paper's
+        files do not distinguish these, but files that `save` wrote do.
+      head: meaning of the last linear map, "classes", "score" or "tokens", if neither the file nor Hugging
+        Face's config.json determines it; default None: "classes", or "score" for one output.
+    Returns: the weights; float16 and bfloat16 are converted exactly to float32.
+    Raises: ValueError for a damaged or hostile file, a pickle, missing or unknown parameters, wrong shapes,
+      and a `mixer` or `head` that contradicts the file.
     """
     file = files.find(path)
     contents = files.read(file)
@@ -88,17 +101,21 @@ def read(path: str | Path, mixer: str | None = None, head: str | None = None) ->
 
 
 def save(path: str | Path, config: Fields, params: Any, format: str = "safetensors") -> str:
-    """Writes weights and their configuration; what `load` then returns is bitwise the same.
+    """Writes weights and their configuration; `load` returns bitwise the same.
 
-    Parameters get the names of Hugging Face's FNet (safetensors) or of the FNet paper's code (msgpack) where
-    its model computes the same, and the model's own elsewhere. With the format "h5" they get those of Keras
-    Hub's FNet; such a file carries no configuration, so that dropout rates are not kept. The libraries also
-    need a config.json next to the file, which `rewrite` writes.
+    Parameters get the names of Hugging Face's FNet (safetensors) or of the FNet paper's code (msgpack) if
+    that model computes the same, and this project's names otherwise. With the format "h5" they get the names
+    of Keras Hub's FNet. Such a file has no configuration, so that dropout rates are lost. The libraries also
+    need a config.json next to the file, which `rewrite.rewrite` writes.
 
-    Args: config: the `model` part of the configuration.
+    Args:
+      path: the new file, with the ending of the format.
+      config: the `model` part of the configuration.
+      params: the parameters, float32.
+      format: "safetensors" (default), "msgpack" or "h5".
     Returns: the style of the names, one of `names.STYLES`.
-    Raises: ValueError for parameters that are not the configuration's, for a file that exists, and with "h5"
-      for a model that Keras Hub does not have.
+    Raises: ValueError for parameters that do not belong to the configuration, an existing file, and with "h5"
+      for a model that Keras Hub lacks.
     """
     expected = architecture.parameters(config)
     flat = traverse_util.flatten_dict(params, sep="/")
@@ -115,7 +132,7 @@ def save(path: str | Path, config: Fields, params: Any, format: str = "safetenso
     for key, array in ours.items():
         name = names.to_file(key, style, config["head"])
         if name is None:
-            raise ValueError(f"{key} has no name in the style {style}; report this configuration")
+            raise ValueError(f"{key} has no name in the style {style}; please report this configuration")
         theirs = name.name.removeprefix("fnet.") if config["head"] == "features" else name.name
         arrays[theirs] = array.T if name.form == "T" else array.reshape(name.stored(array.shape))
     files.write(paths.given(path), arrays, architecture.to_text(config), format, torch=style == "huggingface")
@@ -134,7 +151,7 @@ def _weights(file: Path, contents: files.Contents, mixer: str | None, head: str 
     if contents.config is not None:
         config = _carried(contents.config, arrays, mixer, head)
     elif style == "fourier_attn":
-        raise ValueError("it carries no configuration; write it with fourier_attn.pretrained.save")
+        raise ValueError("it has no configuration; write it with fourier_attn.pretrained.save")
     else:
         config = _published(file, arrays, style, mixer, head, notes)
     shapes = architecture.parameters(config)
@@ -151,7 +168,7 @@ def _weights(file: Path, contents: files.Contents, mixer: str | None, head: str 
 def _vision(file: Path, contents: files.Contents, mixer: str | None, head: str | None) -> Weights:
     """Reads a vision transformer in Hugging Face's layout."""
     if mixer not in (None, "attention"):
-        raise ValueError(f"mixer={mixer!r} is not used: every block has parameters of its own")
+        raise ValueError(f"mixer={mixer!r} has no effect, because every block has parameters; leave it out")
     arrays, notes = contents.arrays, []
     config = vit.read_config(file, arrays, head, notes)
     shapes = architecture.parameters(config)
@@ -177,13 +194,13 @@ def _restored(array: np.ndarray, name: names.Name) -> Any:
 
 
 def _without_copies(arrays: dict[str, np.ndarray]) -> list[str]:
-    """Takes out Hugging Face's constants and second copies; the names of what went."""
+    """Removes Hugging Face's constants and duplicates from `arrays`, and returns their names."""
     left = [key for key in arrays if names.CONSTANTS.fullmatch(key)]
     for copy, original in names.TIED.items():
         if copy in arrays and arrays.setdefault(original, arrays[copy]) is not arrays[copy]:
             one, other = arrays[copy], arrays[original]
             if one.shape != other.shape or one.dtype != other.dtype or one.tobytes() != other.tobytes():
-                raise ValueError(f"{copy} differs from {original}, to which FNet ties it")
+                raise ValueError(f"{copy} differs from {original}, but FNet ties them; get the file again")
         if copy in arrays:
             left.append(copy)
     for key in left:
@@ -192,7 +209,13 @@ def _without_copies(arrays: dict[str, np.ndarray]) -> list[str]:
 
 
 def _carried(text: str, arrays: Mapping[str, np.ndarray], mixer: str | None, head: str | None) -> Any:
-    """Returns the configuration that the file carries; arguments may only agree with it."""
+    """Returns the configuration in a file.
+
+    Args:
+      text: the configuration as JSON.
+      arrays: the parameters.
+      mixer, head: arguments of `read`, which must agree with the file.
+    """
     config = architecture.from_text(text, {key: array.shape for key, array in arrays.items()})
     if head not in (None, config.head):
         raise ValueError(f"head={head!r} contradicts its configuration, head={config.head!r}; leave it out")
@@ -211,7 +234,15 @@ def _published(
     head: str | None,
     notes: list[str],
 ) -> Any:
-    """Infers the configuration from names and shapes, and from Hugging Face's config.json."""
+    """Infers the configuration from names and shapes, and from Hugging Face's config.json.
+
+    Args:
+      file: the file of weights.
+      arrays: its parameters.
+      style: style of the names.
+      mixer, head: arguments of `read`.
+      notes: assumptions are appended here.
+    """
     possible = names.heads_of(arrays, style)
     reading = {"huggingface": _config_json, "keras_hub": keras_hub.read_config}
     stated = reading[style](file) if style in reading else {}
@@ -221,15 +252,15 @@ def _published(
         raise ValueError(f"head={chosen!r} does not fit its parameters, which fit {', '.join(possible)}")
     if not architecture.tanh_form(stated.get("activation", "gelu"), chosen):
         raise ValueError(
-            f"activation={stated['activation']!r} is not that of its head {chosen!r}, which has 'gelu' here; "
-            "such a network cannot be read"
+            f"activation={stated['activation']!r} differs from that of its head {chosen!r}, 'gelu'; such a "
+            "network is not supported"
         )
     places = names.from_file(arrays, style, chosen)
     shapes = {path: name.restored(arrays[name.name].shape) for path, name in places.items()}
     if head is None and chosen == "classes" and shapes.get("head/output/bias") == (1,):
         chosen = "score"
     elif known_head is None and len(possible) > 1:
-        notes.append(f"head: nothing says which of {', '.join(possible)}; taken for {chosen!r}")
+        notes.append(f"head: the file fits {', '.join(possible)}; assuming {chosen!r}")
     if mixer not in (None, *architecture.PARAMETERLESS):
         raise ValueError(
             f"mixer={mixer!r} has parameters; choose one of {', '.join(architecture.PARAMETERLESS)}"
@@ -241,17 +272,17 @@ def _published(
         wrong = f"has the shape {arrays[key].shape}" if key in arrays else "is missing"
         raise ValueError(f"its parameters are not those of such a model: {key} {wrong}") from error
     if mixer and mixer not in (config.mixer.name, *config.layout):
-        raise ValueError(f"mixer={mixer!r} is not used: every block has parameters of its own")
+        raise ValueError(f"mixer={mixer!r} has no effect, because every block has parameters; leave it out")
     if style == "f_net" and mixer is None and config.mixer.name == "fourier":
         notes.append(
-            "mixer: nothing says which of fourier, random, identity; taken for 'fourier' "
-            "(convert --mixer=NAME writes it down)"
+            "mixer: the file fits fourier, random, identity; assuming 'fourier' "
+            "(convert --mixer=NAME stores the name)"
         )
     return config
 
 
 def _config_json(file: Path) -> dict[str, Any]:
-    """Reads what Hugging Face's config.json next to the file adds to the weights."""
+    """Reads Hugging Face's config.json next to the file of weights; {} if it does not exist."""
     path = file.parent / "config.json"
     if not path.is_file():
         return {}
@@ -279,7 +310,7 @@ def _config_json(file: Path) -> dict[str, Any]:
 
 def _differences(shapes: architecture.Shapes, expected: architecture.Shapes) -> list[str]:
     missing = [f"{key} is missing" for key in sorted(expected.keys() - shapes.keys())]
-    extra = [f"{key} is one too many" for key in sorted(shapes.keys() - expected.keys())]
+    extra = [f"{key} is unknown" for key in sorted(shapes.keys() - expected.keys())]
     unlike = [
         f"{key} has the shape {shapes[key]} instead of {expected[key]}"
         for key in sorted(shapes.keys() & expected.keys())

@@ -1,4 +1,4 @@
-"""The configuration that belongs to a file of weights, and the parameters that belong to a configuration."""
+"""Derives the configuration from a file of weights, and the parameters from a configuration."""
 
 import copy
 import json
@@ -18,7 +18,7 @@ from fourier_attn.optics import Engine
 
 Shapes = Mapping[str, tuple[int, ...]]
 
-# The knobs with which a mixer does what the published one does.
+# The options with which a mixer equals the published one.
 PUBLISHED = {
     "attention": {"head_width": "split", "bias": True},
     "fourier": {"norm": "none", "padding": "tokens", "grid": (), "features": True},
@@ -27,23 +27,23 @@ PUBLISHED = {
     "identity": {},
 }
 PARAMETERLESS = ("fourier", "random", "identity")
-# Knobs that size no parameter where the inputs are these; a head for questions has its own words.
+# Options without a parameter of that size, by kind of inputs; a head for questions uses the vocabulary.
 UNUSED = {"patches": ("vocab", "positions", "types", "emb"), "tokens": ("image", "patch", "stride")}
-IN_BLOCK = 8  # parameters of a block, besides its mixer's
-LONGEST = 2**20  # characters of a configuration
-OF_AN_ENGINE = re.compile(r"model\.(mixer|others\.\w+)\.\w+\.")  # the only part within a mixer
+IN_BLOCK = 8  # number of parameters of a block without its mixer
+LONGEST = 2**20  # largest number of characters of a configuration
+OF_AN_ENGINE = re.compile(r"model\.(mixer|others\.\w+)\.\w+\.")  # engines are the only parts of a mixer
 BLOCK = re.compile(r"encoder/block_([0-9]+)/(mixer/(query/kernel|tokens)$)?")
 
 
 def parameters(config: Fields) -> dict[str, tuple[int, ...]]:
-    """Returns the path and the shape of each parameter of the model that `config` builds.
+    """Returns the path and the shape of each parameter of the model that `config` describes.
 
-    Raises: ValueError for one that no model can be built from.
+    Raises: ValueError for a configuration from which no model can be built.
     """
     bare: dict[str, Any] = _plain(config) | {"dtype": "float32"}
     for name, mixer in model.mixers(bare).items():
         mixer |= dict.fromkeys(model.engine_fields(name))
-    if bare["mixer"]["name"] == "random":  # its matrices are not parameters, but would be sampled
+    if bare["mixer"]["name"] == "random":  # its matrices are not parameters, and sampling them takes time
         bare["mixer"] = {"name": "identity"}
     bare["layout"] = ["identity" if name == "random" else name for name in bare["layout"]]
     bare["others"] = {"identity": {}} | {k: v for k, v in bare["others"].items() if k != "random"}
@@ -55,19 +55,19 @@ def parameters(config: Fields) -> dict[str, tuple[int, ...]]:
             raise ValueError(
                 f"its random matrices have length={random['length']}, more than its positions={most}"
             )
-        model.build(config)  # with engines and dtype, which have no parameters
+        model.build(config)  # checks engines and dtype as well, which have no parameters
         tree: Any = jax.eval_shape(model.build(bare).init, jax.random.key(0), inputs)["params"]
-    except Exception as error:  # values of the wrong kind show as one of many
-        raise ValueError(f"its configuration builds no model ({error})") from error
+    except Exception as error:  # invalid values raise many types of errors
+        raise ValueError(f"its configuration does not describe a model ({error})") from error
     flat: Any = traverse_util.flatten_dict(tree, sep="/")
     return {path: leaf.shape for path, leaf in flat.items()}
 
 
 def expressible(config: Fields, style: str) -> bool:
-    """Returns whether files of this style can hold such a model, so that their own readers compute the same.
+    """Returns whether the library of a style can load such a model and compute the same.
 
-    For rows with padding one thing differs: in the FNet paper's code a padded token attends to all tokens,
-    and is mixed into them by blocks without attention that follow.
+    There is one difference for rows with padding. In the FNet paper's code a padded token attends to all
+    tokens, and later blocks without attention mix it into them.
     """
     as_published = {"inputs": "tokens", "norm_position": "post", "positions_kind": "learned"}
     if any(config[key] != value for key, value in as_published.items()):
@@ -91,21 +91,23 @@ def expressible(config: Fields, style: str) -> bool:
 
 
 def tanh_form(activation: str, head: str) -> bool:
-    """Returns whether a language model's head, which has GELU in its tanh form here, is Hugging Face's.
+    """Returns whether a head is that of Hugging Face, whose language models use the blocks' activation.
 
-    Their head has the activation of the blocks.
+    Heads of language models here always use the tanh form of GELU.
     """
     return activation == "gelu" or head not in ("mlm", "pretraining")
 
 
 def inferred(shapes: Shapes, head: str, mixer: str, changes: Mapping[str, Any]) -> ModelConfig:
-    """Returns the `model` part of the configuration for published weights with these shapes.
+    """Returns the `model` part of the configuration for published weights.
 
     Args:
-      shapes: shapes by our own paths; what they leave open is as published.
-      mixer: mixer of a block without parameters.
-      changes: values of further knobs.
-    Raises: KeyError for a parameter that is missing or has other axes; ValueError if blocks are missing.
+      shapes: shapes by this project's paths; options that do not follow from them are as published.
+      head: name of the head.
+      mixer: mixer of blocks without parameters.
+      changes: values of further options.
+    Raises: KeyError for a parameter that is missing or has another number of axes; ValueError for missing
+      blocks.
     """
     layout = _layout(shapes, mixer)
     main = mixer if mixer in layout else layout[0]
@@ -169,9 +171,9 @@ def to_text(config: Fields) -> str:
 
 
 def from_text(text: str, shapes: Shapes) -> ModelConfig:
-    """Parses the part that `to_text` wrote. It comes from a file: names, kinds and sizes are checked.
+    """Parses the result of `to_text` from an untrusted file, and checks names, types and sizes.
 
-    Raises: ValueError for anything that is not a configuration of such a model.
+    Raises: ValueError for a text that is not a configuration of a model with these shapes.
     """
     if len(text) > LONGEST:
         raise ValueError(f"its configuration has {len(text)} characters; at most {LONGEST} are read")
@@ -181,21 +183,27 @@ def from_text(text: str, shapes: Shapes) -> ModelConfig:
         config = configuration.default(name, others=others).model
         for mixer, fields in model.mixers(values).items():
             _read_engines(model.mixers(config)[mixer], mixer, fields)
-    except Exception as error:  # anything may stand there, so it shows as one of many kinds
+    except Exception as error:  # an untrusted text raises many types of errors
         raise ValueError(f"its configuration cannot be read ({type(error).__name__}: {error})") from error
     most = sum(math.prod(shape) for shape in shapes.values())
     unused = {f"model.{name}" for name in UNUSED.get(str(values.get("inputs")), ())}
     if values.get("head") == "question":
         unused -= {"model.vocab"}
     values = _checked(values, _plain(config), "model", most, unused)
-    if values["depth"] * IN_BLOCK > len(shapes):  # seen before a model is built
+    if values["depth"] * IN_BLOCK > len(shapes):  # check before a model is built
         raise ValueError(f"its configuration has depth={values['depth']}, too many for {len(shapes)} arrays")
     config.update(values)
     return config
 
 
 def _read_engines(fields: Any, mixer: str, values: dict[str, Any]) -> None:
-    """Gives a mixer's fields the engines that its values have, so that both have the same keys."""
+    """Writes the engines in `values` into a mixer's fields, in place, so that both have the same keys.
+
+    Args:
+      fields: the mixer's part of the configuration.
+      mixer: name of the mixer.
+      values: values of the fields.
+    """
     for name in model.engine_fields(mixer):
         if isinstance(values.get(name), dict):
             values[name] = configuration.read_engine(values[name]).to_dict()
@@ -204,26 +212,29 @@ def _read_engines(fields: Any, mixer: str, values: dict[str, Any]) -> None:
 
 
 def _checked(value: Any, like: Any, where: str, most: int, unused: set[str]) -> Any:
-    """Returns `value` if it has the keys and the kinds of `like`, and no size above `most`.
+    """Returns `value` after checking that it has the keys and the types of `like`, and no size above `most`.
 
     Args:
+      value: the value, or a dict of values.
+      like: a valid value.
+      where: dotted path of the value, for messages.
       most: the number of weights.
-      unused: knobs without a parameter of that size, which may exceed `most`.
+      unused: options without a parameter of that size, which may exceed `most`.
     Raises: ValueError.
     """
     if isinstance(like, dict):
         unknown = sorted(map(str, value.keys() - like.keys())) if isinstance(value, dict) else [repr(value)]
         if unknown:
             raise ValueError(f"in its configuration {where} has unknown keys: {', '.join(unknown[:5])}")
-        value = like | value  # an option that is newer than the file has its default
+        value = like | value  # options that are newer than the file get their defaults
         return {key: _checked(value[key], like[key], f"{where}.{key}", most, unused) for key in like}
     value = tuple(value) if isinstance(value, list) else value
     simple = value if isinstance(value, tuple) else (value,)
     kinds = {type(like), *((int,) if isinstance(like, float) else ())}
-    if where.count(".") > 1:  # a mixer's: None may mean that there is none, or that one is found
+    if where.count(".") > 1:  # fields of a mixer may be None
         kinds |= {type(None), *((int, float, str, tuple) if like is None else ())}
     if type(value) not in kinds or not all(_simple(each) for each in simple):
-        raise ValueError(f"in its configuration {where}={value!r:.60} is not of the kind of {like!r}")
+        raise ValueError(f"in its configuration {where}={value!r:.60} has another type than {like!r}")
     free = where in unused or where.endswith(".seed") or OF_AN_ENGINE.match(where)
     if not free and any(type(each) is int and abs(each) > most for each in simple):
         raise ValueError(f"in its configuration {where}={value!r:.60} exceeds the number of its weights")

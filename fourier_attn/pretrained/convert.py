@@ -1,8 +1,8 @@
-"""Rewrites published weights: python -m fourier_attn.pretrained.convert --source=PATH --to=PATH.
+"""Converts published weights: python -m fourier_attn.pretrained.convert --source=PATH --to=PATH.
 
-The suffix of --to is the format: .safetensors, .msgpack or .weights.h5. Prints what was read; without --to,
-only that. Weights with the names of Hugging Face or Keras Hub get a config.json next to them, so that these
-libraries load the folder.
+The ending of --to selects the format: .safetensors, .msgpack or .weights.h5. Without --to the command only
+prints a description of the weights. Weights with the names of Hugging Face or Keras Hub get a config.json
+next to them, so that these libraries can load the folder.
 """
 
 import sys
@@ -15,6 +15,7 @@ from fourier_attn.pretrained.rewrite import rewrite
 
 
 def define_flags() -> None:
+    """Defines the flags of this command."""
     flags.DEFINE_string(
         "source", None, "weights to read: a file, or a folder with model.safetensors or model.weights.h5"
     )
@@ -29,9 +30,10 @@ def define_flags() -> None:
 
 
 def main() -> None:
+    """Converts or describes the weights that the flags name. Raises: ValueError."""
     options = flags.FLAGS
     if not options.source:
-        raise ValueError("--source is needed, for example --source=f_net_checkpoint --to=model.safetensors")
+        raise ValueError("--source is required, for example --source=f_net_checkpoint --to=model.safetensors")
     if options.to:
         rewrite(options.source, options.to, options.mixer, options.head)
     else:

@@ -1,7 +1,7 @@
-"""Files of weights: safetensors, msgpack and Keras's HDF5, as flat dicts of arrays. No pickle is ever opened.
+"""Reads and writes files of weights: safetensors, msgpack and Keras's HDF5, as flat dicts of arrays.
 
-What is read comes from strangers. Lengths are compared with the size of the file before anything is
-allocated, and whatever cannot be right ends in one ValueError that names the file.
+Pickles are never opened. Files are untrusted: lengths are compared with the size of the file before anything
+is allocated, and any invalid file raises a ValueError that names it.
 """
 
 import tempfile
@@ -23,17 +23,24 @@ from fourier_attn.pretrained import hdf5, keras_hub
 from fourier_attn.pretrained.recognise import PICKLES, recognise
 
 FORMATS = ("safetensors", "msgpack", "h5")
-IN_FOLDER = ("model.safetensors", keras_hub.WEIGHTS)  # files of weights in a folder, the first that is there
+IN_FOLDER = ("model.safetensors", keras_hub.WEIGHTS)  # files of weights in a folder; the first one counts
 DTYPES = {name: jnp.dtype(name) for name in ("float32", "float16", "bfloat16")}
-HEADER = 2**22  # bytes: that of a published file has less than 2**17
-ENTRIES, NESTED, AXES, BLOCK = 100_000, 1024, 8, 2**20  # of a tree, of one dict in it, of an array; bytes
-LARGEST = 2**31  # bytes of an array in msgpack: Flax cuts at 2**30, and lengths of 2**32 - 1 overflow
-NDARRAY = 1  # the type that Flax gives to arrays
+HEADER = 2**22  # largest header in bytes; that of a published file has less than 2**17
+ENTRIES, NESTED = 100_000, 1024  # largest number of entries of a tree, and of one dict in it
+AXES, BLOCK = 8, 2**20  # largest number of axes of an array; bytes that are read together
+LARGEST = 2**31  # bytes of an array in msgpack; Flax splits at 2**30, and lengths of 2**32 - 1 overflow
+NDARRAY = 1  # msgpack's type of arrays in Flax
 CHUNKED = "__msgpack_chunked_array__"
 
 
 class Contents(NamedTuple):
-    """The arrays of a file by their names, the configuration it carries, and what else is in it, unread."""
+    """Holds the contents of a file.
+
+    Args:
+      arrays: arrays by name.
+      config: the configuration in the file as JSON; None: none.
+      unread: names of further entries, which were not read.
+    """
 
     arrays: dict[str, np.ndarray]
     config: str | None
@@ -41,11 +48,11 @@ class Contents(NamedTuple):
 
 
 def find(path: str | Path) -> Path:
-    """Returns the file of weights: `path` itself, or model.safetensors or model.weights.h5 in that folder.
+    """Returns the file of weights: `path` itself, or model.safetensors or model.weights.h5 in this folder.
 
-    A name of the hub, "hf:owner/name", is fetched first.
+    A folder on the hub, "hf:owner/name", is downloaded first.
 
-    Raises: ValueError if it does not exist, or only a pickle does.
+    Raises: ValueError if the file does not exist, or if the folder has only a pickle.
     """
     path = hub.local(path)
     if path.is_dir():
@@ -54,44 +61,44 @@ def find(path: str | Path) -> Path:
                 return path / name
         files = sorted(path.iterdir())
         if pickles := [file for file in files if file.suffix in PICKLES]:
-            recognise(pickles[0])  # or it is another thing under a pickle's name
-            raise ValueError(f"{path} holds no model.safetensors; name the file itself, as {pickles[0]}")
+            recognise(pickles[0])  # raises for a pickle; the file may have another format
+            raise ValueError(
+                f"{path} lacks model.safetensors; give the file itself, for example {pickles[0]}"
+            )
         if any(file.suffix == ".stablehlo" for file in files):
             raise ValueError(
-                f"{path} holds exported programs, which its classify.py runs; for a folder that can be "
-                "loaded export the run with --format=huggingface"
+                f"{path} contains exported programs, which its classify.py runs; to load a folder, "
+                "export the run with --format=huggingface"
             )
         raise ValueError(
-            f"{path} holds no model.safetensors; name the file itself (weights in parts: join them)"
+            f"{path} lacks model.safetensors; give the file itself (join weights that are in several files)"
         )
     if not path.is_file():
-        raise ValueError(f"{path} is not a file; name a file of weights, or a folder with model.safetensors")
+        raise ValueError(f"{path} is not a file; give a file of weights, or a folder with model.safetensors")
     return path
 
 
 def read(path: Path) -> Contents:
-    """Returns what is in a file of weights, whose format its first bytes show.
+    """Reads a file of weights; its first bytes determine the format.
 
-    Raises: ValueError for a file that is damaged, or of another kind.
+    Raises: ValueError for a file that is damaged or has another format.
     """
     form = recognise(path)
     try:
         return {"safetensors": _safetensors, "msgpack": _msgpack, "h5": _keras}[form](path)
     except OSError:
         raise
-    except Exception as error:  # a damaged file shows as one of many kinds
+    except Exception as error:  # a damaged file raises many types of errors
         reason = str(error)[:200] or type(error).__name__
-        raise ValueError(f"{path} is damaged or no file of weights: {reason}; get it again") from error
+        raise ValueError(f"{path} is damaged or not a file of weights: {reason}; get it again") from error
 
 
 def _safetensors(path: Path) -> Contents:
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
     if not 2 <= length <= min(HEADER, path.stat().st_size - 8):
-        raise ValueError(
-            f"its header claims {length} bytes; a header has less than {HEADER}, and than the file"
-        )
-    with safetensors.safe_open(path, "np") as file:  # compares offsets, shapes and the size of the file
+        raise ValueError(f"its header claims {length} bytes, more than {HEADER} or than the file has")
+    with safetensors.safe_open(path, "np") as file:  # checks offsets, shapes and the size of the file
         names = file.offset_keys()
         if long := [name for name in names if len(file.get_slice(name).get_shape()) > AXES]:
             raise ValueError(f"{long[0]!r:.80} has more than {AXES} axes")
@@ -119,22 +126,22 @@ def _msgpack(path: Path) -> Contents:
 
 
 def _places(file: BinaryIO, size: int) -> dict[str, int]:
-    """Returns the offset of each value of the outermost dict; the whole file is parsed."""
+    """Returns the offset of each value in the outermost dict, after parsing the whole file."""
     file.seek(0)
     unpacker, places = _unpacker(file, size), {}
     for _ in range(unpacker.read_map_header()):
         name = unpacker.unpack()
         if not isinstance(name, str) or name in places or len(places) == NESTED:
-            raise ValueError(f"its entry {str(name)!r:.80} is a duplicate, one too many, or has no name")
+            raise ValueError(f"its entry {str(name)!r:.80} is a duplicate, not a name, or one too many")
         places[name] = unpacker.tell()
         unpacker.skip()
     if unpacker.tell() != size:
-        raise ValueError(f"{size - unpacker.tell()} bytes are left after its end")
+        raise ValueError(f"it has {size - unpacker.tell()} bytes after its end")
     return places
 
 
 def _unpacker(file: BinaryIO, size: int) -> Any:
-    """Returns an unpacker that stays within the file's size: lists are refused, dicts and arrays counted."""
+    """Returns an unpacker that refuses lists, counts entries, and is limited by the size of the file."""
     budget = iter(range(ENTRIES))
 
     def tree(pairs: list[tuple[Any, Any]]) -> Any:
@@ -159,7 +166,7 @@ def _unpacker(file: BinaryIO, size: int) -> Any:
 
 
 def _refuse(*values: Any) -> Any:
-    raise ValueError("it holds something else than dicts and arrays")
+    raise ValueError("it has entries other than dicts and arrays")
 
 
 def _array(code: int, data: bytes) -> np.ndarray:
@@ -169,7 +176,7 @@ def _array(code: int, data: bytes) -> np.ndarray:
     )
     parts.feed(data)
     if code != NDARRAY or parts.read_array_header() != 3:
-        raise ValueError(f"it holds an object of the unknown type {code}")
+        raise ValueError(f"it has an object of the unknown type {code}")
     axes = parts.read_array_header()
     if axes > AXES:
         raise ValueError(f"an array has {axes} axes; at most {AXES} are read")
@@ -177,6 +184,14 @@ def _array(code: int, data: bytes) -> np.ndarray:
 
 
 def _shaped(shape: list[Any], dtype: Any, data: Any) -> np.ndarray:
+    """Returns an array after checking its parts.
+
+    Args:
+      shape: its shape.
+      dtype: name of its dtype, a key of `DTYPES`.
+      data: its bytes.
+    Raises: ValueError for parts that do not fit.
+    """
     if not all(type(n) is int and n >= 0 for n in shape):
         raise ValueError(f"an array has the shape {str(shape)[:80]}")
     if not isinstance(dtype, str) or dtype not in DTYPES:
@@ -190,7 +205,7 @@ def _shaped(shape: list[Any], dtype: Any, data: Any) -> np.ndarray:
 
 
 def _joined(entries: dict[str, Any]) -> np.ndarray:
-    """Joins a large array, which Flax splits: {"shape": {"0": n, ...}, "chunks": {"0": array, ...}}."""
+    """Joins a large array that Flax has split: {"shape": {"0": n, ...}, "chunks": {"0": array, ...}}."""
     shape, chunks = entries.get("shape"), entries.get("chunks")
     if not isinstance(shape, dict) or not isinstance(chunks, dict) or not chunks or len(shape) > AXES:
         raise ValueError("an array in pieces lacks its shape or its pieces")
@@ -212,17 +227,22 @@ def _leaves(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, np.nd
 
 
 def write(path: Path, arrays: Mapping[str, np.ndarray], config: str, format: str, *, torch: bool) -> None:
-    """Writes a file that was not there, whole or not at all.
+    """Writes a new file atomically.
 
-    Keras's files carry no configuration, and a head goes to task.weights.h5 next to the file.
+    Keras's files have no configuration, and their head goes to task.weights.h5 next to the file.
 
-    Args: torch: says in safetensors' metadata that names and shapes are those of PyTorch.
-    Raises: ValueError for another format, and where the file exists or its folder does not.
+    Args:
+      path: the new file.
+      arrays: arrays by name.
+      config: the configuration as JSON.
+      format: one of `FORMATS`.
+      torch: whether safetensors' metadata say that names and shapes are those of PyTorch.
+    Raises: ValueError for an unknown format or ending, an existing file, and a missing folder.
     """
     check_choice("format", format, FORMATS)
     ending = keras_hub.SUFFIX if format == "h5" else f".{format}"
     if not path.name.endswith(ending):
-        raise ValueError(f"{path} is not named as {format} is: end it with {ending}")
+        raise ValueError(f"{path} does not have the ending of {format}; end it with {ending}")
     if format == "h5":
         _write_keras(path, arrays)
         return
@@ -238,7 +258,7 @@ def write(path: Path, arrays: Mapping[str, np.ndarray], config: str, format: str
 
 
 def _write_keras(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes the one or two files of a Keras model; the head first, without which the other is complete."""
+    """Writes the one or two files of a Keras model, the head first, because the backbone is usable alone."""
     parts = keras_hub.parts(path, arrays)
     for file in parts:
         absent(file)
@@ -248,13 +268,13 @@ def _write_keras(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def absent(path: Path) -> None:
-    """Sees that `path` can be written.
+    """Checks that `path` can be written.
 
-    Raises: ValueError where it exists, or its folder does not.
+    Raises: ValueError if it exists, or if its folder does not.
     """
-    paths.check_new(path, "name a new file or move it away")
+    paths.check_new(path, "give a new file, or move the existing one")
     if not path.parent.is_dir():
-        raise ValueError(f"the folder {path.parent} does not exist; make it first")
+        raise ValueError(f"the folder {path.parent} does not exist; create it first")
 
 
 @contextmanager

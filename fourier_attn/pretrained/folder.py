@@ -1,4 +1,4 @@
-"""A folder as Hugging Face's library or Keras Hub has them: config.json, weights, tokenizer, model card."""
+"""Reads and writes folders of Hugging Face or Keras Hub: config.json, weights, tokenizer, model card."""
 
 import json
 import shutil
@@ -17,10 +17,10 @@ from fourier_attn.model import ModelConfig
 from fourier_attn.pretrained import architecture, keras_hub, read
 from fourier_attn.pretrained.rewrite import describe as theirs
 
-OURS = "fourier_attn"  # the key of the data part in config.json
+OURS = "fourier_attn"  # key of the `data` part in config.json
 LIBRARIES = {"huggingface": "transformers", "keras_hub": "keras-hub"}
-CARD = "README.md"  # which people complete by hand
-AUTO = {  # classes of Hugging Face's library, by head
+CARD = "README.md"  # the model card, which people complete by hand
+AUTO = {  # classes of Hugging Face's library by head
     "classes": "AutoModelForSequenceClassification",
     "tokens": "AutoModelForTokenClassification",
     "spans": "AutoModelForQuestionAnswering",
@@ -30,12 +30,14 @@ AUTO = {  # classes of Hugging Face's library, by head
 def describe(
     to: Path, config: Config, style: str, tokenizer: Path, measured: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Writes the files that accompany the weights: config.json, tokenizer, README.md, Keras Hub's task.json.
+    """Writes the files next to the weights: config.json, tokenizer, README.md, and Keras Hub's task.json.
 
     Args:
-      config: the run's configuration.
+      to: the folder.
+      config: configuration of the run.
       style: style of the names of the weights.
-      measured: the lines of its metrics.jsonl.
+      tokenizer: tokenizer file of the run.
+      measured: lines of the run's metrics.jsonl.
     """
     task = data.task_of(config.data)
     labels = task.labels
@@ -62,14 +64,20 @@ def describe(
 
 
 def _without_places(knobs: dict[str, Any]) -> dict[str, Any]:
-    """Returns the data part with the bare names of its files: their folders are private."""
+    """Returns the data part with names of files instead of paths, because folders are private."""
     names = {key: Path(knobs[key]).name for key in ("train", "validation", "test", "tokenizer")}
     lists = {key: [Path(each).name for each in knobs[key]] for key in ("corpora", "exclude")}
     return knobs | names | lists | {"dir": ""}
 
 
 def _tokenizer(to: Path, source: Path, config: Config) -> dict[str, Any]:
-    """Writes the tokenizer so that their library frames texts, too; returns what config.json says of it."""
+    """Writes a tokenizer that adds special tokens in Hugging Face's library; returns entries for config.json.
+
+    Args:
+      to: the folder.
+      source: tokenizer file of the run.
+      config: configuration of the run.
+    """
     if source.suffix in SENTENCEPIECE:
         shutil.copy(source, to / "spiece.model")
         return {}
@@ -92,7 +100,7 @@ def _tokenizer(to: Path, source: Path, config: Config) -> dict[str, Any]:
 
 
 def unlike_theirs(config: ModelConfig) -> str:
-    """Returns why Hugging Face's library cannot load a network, and what would change that."""
+    """Returns why Hugging Face's library cannot load a network, with a cure if there is one."""
     reason = "transformers cannot load this folder, Predictor.load can"
     other = config.copy_and_resolve_references()
     if other.mixer.get("padding") and other.mixer.name == "fourier":
@@ -102,11 +110,17 @@ def unlike_theirs(config: ModelConfig) -> str:
                 f"{reason}: its FNet treats padding as tokens; to get a folder that both can load, train "
                 "with --config.model.mixer.padding=tokens"
             )
-    return f"{reason}: the network is not one of theirs (docs/export.md)"
+    return f"{reason}: transformers lacks this network (docs/export.md)"
 
 
 def card(config: Config, style: str, measured: Sequence[Mapping[str, Any]]) -> str:
-    """Returns the model card: the architecture, the training data, and the test metrics."""
+    """Returns the model card, with architecture, training data and test metrics.
+
+    Args:
+      config: configuration of the run.
+      style: style of the names of the weights.
+      measured: lines of the run's metrics.jsonl.
+    """
     c, task = config.model, data.task_of(config.data)
     test = next((line for line in reversed(measured) if line["split"] == "test"), {})
     names = ("examples", "loss", config.train.monitor, *task.metrics, "accuracy_without_in_train", "in_train")
@@ -143,7 +157,7 @@ def card(config: Config, style: str, measured: Sequence[Mapping[str, Any]]) -> s
 
 
 def _padding(lengths: tuple[int, ...]) -> str:
-    """Returns the sentence on padding texts in their library as in training."""
+    """Returns the end of the sentence about padding texts in Hugging Face's library as in training."""
     known, length = ", ".join(map(str, lengths)), str(lengths[-1])
     where = f"to {length}"
     if len(lengths) > 1:
@@ -152,7 +166,7 @@ def _padding(lengths: tuple[int, ...]) -> str:
 
 
 def _use(config: Config) -> str:
-    """Returns the code by which this package predicts with the folder."""
+    """Returns the code with which this package predicts with the folder."""
     task = data.task_of(config.data)
     if task.images and task.inputs == "tokens":
         return '`from fourier_attn import pretrained; pretrained.load("THIS FOLDER")`'
@@ -167,7 +181,7 @@ def _use(config: Config) -> str:
 
 
 def is_export(path: Path) -> bool:
-    """Returns whether `path` is a folder that `describe` completed, whose config.json has our data part."""
+    """Returns whether `path` is an exported folder: its config.json has the `data` part of a run."""
     try:
         return OURS in json.loads((path / "config.json").read_text())
     except (OSError, ValueError, TypeError, RecursionError):
@@ -175,9 +189,9 @@ def is_export(path: Path) -> bool:
 
 
 def load(path: Path) -> tuple[Config, dict[str, Any], Path]:
-    """Returns the configuration, the parameters and the tokenizer's file of a folder `describe` completed.
+    """Returns the configuration, the parameters and the tokenizer file of an exported folder.
 
-    Raises: ValueError for another one, and where a file is not as it was exported.
+    Raises: ValueError for any other folder, and for a file that has changed since the export.
     """
     classify.check_sums(path)
     weights = read(path)
@@ -187,7 +201,7 @@ def load(path: Path) -> tuple[Config, dict[str, Any], Path]:
         config = configuration.from_dict(whole)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(
-            f"{path / 'config.json'} does not say what the weights answer ({type(error).__name__}: {error}); "
-            "write the folder with fourier_attn.export --format=huggingface"
+            f"{path / 'config.json'} lacks the data part of a run ({type(error).__name__}: {error}); write "
+            "the folder with fourier_attn.export --format=huggingface"
         ) from error
     return config, weights.params, tokenizer_file(path)

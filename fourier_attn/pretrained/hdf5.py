@@ -1,8 +1,8 @@
-"""Arrays of an HDF5 file, as Keras 3 writes weights: groups, and in them plain arrays.
+"""Reads and writes arrays in HDF5 files, in the form in which Keras 3 writes weights.
 
-What is read comes from strangers, and HDF5 can do much more than hold arrays: links to other files, arrays
-that lie in other files, programs that unpack them. Whatever is not a group or an array of numbers in the
-file itself is refused before it is read. h5py is imported where it is used (extra `keras`).
+Files are untrusted, and HDF5 can also contain links to other files, arrays in other files, and filters that
+run code. Entries that are not groups or plain arrays of numbers are refused before anything is read. h5py is
+imported only when it is used (extra `keras`).
 """
 
 import importlib
@@ -18,17 +18,17 @@ from fourier_attn import extras
 
 NEEDED = f"an HDF5 file, which needs the package h5py; {extras.install('keras')}"
 KINDS = {"f2": "float16", "f4": "float32", "V2": "bfloat16", "f8": "float64", "i4": "int32", "i8": "int64"}
-ENTRIES, DEPTH, AXES = 100_000, 16, 8  # of a file: groups and arrays, groups in groups; of an array
-PACKED = 100  # times that gzip may shrink an array: weights shrink by a tenth, zeros by a thousand
-SLACK = 2**20  # bytes that may unpack from a small file, whatever is in it
+ENTRIES, DEPTH, AXES = 100_000, 16, 8  # largest number of entries, of nested groups, of axes of an array
+PACKED = 100  # largest ratio of gzip: weights shrink by a tenth, zeros to a thousandth
+SLACK = 2**20  # bytes that a small file may always decompress to
 
 
 def read(path: Path) -> dict[str, np.ndarray]:
-    """Returns the arrays of a file by their paths, as "layers/dense/vars/0"; attributes are not read.
+    """Returns the arrays of a file by their paths, for example "layers/dense/vars/0", without attributes.
 
-    Arrays that are packed with gzip are unpacked; bfloat16 is what Keras writes as two bytes without a kind.
+    Arrays that are compressed with gzip are decompressed. Two bytes without a type are Keras's bfloat16.
 
-    Raises: ValueError without h5py, and for a file that is damaged, holds links or objects, or claims more
+    Raises: ValueError without h5py, and for a file that is damaged, contains links or objects, or claims more
       bytes than it has.
     """
     h5py = library(path)
@@ -37,14 +37,17 @@ def read(path: Path) -> dict[str, np.ndarray]:
             entries = dict(_arrays(h5py, file, "", DEPTH, iter(range(ENTRIES))))
             _check_sizes(entries, path.stat().st_size)
             return {name: _numbers(entry) for name, entry in entries.items()}
-    except OSError as error:  # of the library, which has no other for a damaged file
+    except OSError as error:  # the library raises it for a damaged file
         raise ValueError(str(error)) from error
 
 
 def write(path: Path, arrays: Mapping[str, np.ndarray], layers: Mapping[str, str]) -> None:
-    """Writes arrays under their paths, and each layer's name as the attribute `name` of its group `vars`.
+    """Writes arrays, and each layer's name as the attribute `name` of its group `vars`.
 
-    Args: layers: paths of layers, "layers/dense", and their names; "" is the whole model.
+    Args:
+      path: the file.
+      arrays: arrays by path.
+      layers: names of layers by path, for example "layers/dense"; "" is the whole model.
     """
     with library(path).File(path, "w") as file:
         for layer, name in layers.items():
@@ -54,9 +57,9 @@ def write(path: Path, arrays: Mapping[str, np.ndarray], layers: Mapping[str, str
 
 
 def library(path: Path) -> Any:
-    """Returns the module h5py. Raises: ValueError where it is not installed."""
+    """Returns the module h5py. Raises: ValueError, which names `path`, if it is not installed."""
     try:
-        return importlib.import_module("h5py")  # typed as Any: it ships no types
+        return importlib.import_module("h5py")  # typed as Any, because it has no type annotations
     except ImportError as error:
         raise ValueError(f"{path} is {NEEDED}") from error
 
@@ -64,7 +67,16 @@ def library(path: Path) -> Any:
 def _arrays(
     h5py: Any, group: Any, prefix: str, depth: int, budget: Iterator[int]
 ) -> Iterator[tuple[str, Any]]:
-    """Yields the arrays below a group, none of them read."""
+    """Yields names and entries of the arrays in a group, without reading them.
+
+    Args:
+      h5py: the module.
+      group: the group.
+      prefix: path of the group with a slash at its end; "" for the file.
+      depth: number of further levels that are allowed.
+      budget: yields once for each entry that is allowed.
+    Raises: ValueError for links, objects, and too many entries or levels.
+    """
     if depth == 0:
         raise ValueError(f"its groups are nested more than {DEPTH} deep")
     for key in group:
@@ -72,7 +84,7 @@ def _arrays(
         if next(budget, None) is None:
             raise ValueError(f"it has more than {ENTRIES} entries")
         if not isinstance(group.get(key, getlink=True), h5py.HardLink):
-            raise ValueError(f"{name!r:.80} is a link to elsewhere, which is not followed")
+            raise ValueError(f"{name!r:.80} is a link, which is not followed")
         entry = group[key]
         if isinstance(entry, h5py.Group):
             yield from _arrays(h5py, entry, f"{name}/", depth - 1, budget)
@@ -84,7 +96,14 @@ def _arrays(
 
 
 def _check_array(h5py: Any, name: str, entry: Any) -> None:
-    """Checks that an entry is an array of numbers in this file, whole or packed with gzip."""
+    """Checks that an entry is an array of numbers in this file, plain or compressed with gzip.
+
+    Args:
+      h5py: the module.
+      name: path of the entry.
+      entry: the entry.
+    Raises: ValueError.
+    """
     kind = entry.dtype.str[1:]
     if kind not in KINDS or entry.dtype.fields:
         raise ValueError(
@@ -93,24 +112,26 @@ def _check_array(h5py: Any, name: str, entry: Any) -> None:
     if entry.shape is None or len(entry.shape) > AXES:
         raise ValueError(f"{name!r:.80} has no shape, or more than {AXES} axes")
     if entry.is_virtual or entry.external:
-        raise ValueError(f"{name!r:.80} lies in other files, which are not opened")
+        raise ValueError(f"{name!r:.80} is stored in other files, which are not opened")
     plan = entry.id.get_create_plist()
     filters = {plan.get_filter(n)[0] for n in range(plan.get_nfilters())}
     if filters - {h5py.h5z.FILTER_DEFLATE}:
-        raise ValueError(f"{name!r:.80} is packed in another way than with gzip; save it without")
+        raise ValueError(f"{name!r:.80} is not compressed with gzip; save it without compression")
 
 
 def _check_sizes(entries: Mapping[str, Any], size: int) -> None:
-    """Checks what reading would allocate against what the file holds, before anything is read.
+    """Checks, before anything is read, that arrays do not claim more bytes than the file has.
 
-    An array that was never written has no bytes in the file; two names of one array count twice.
+    An array that was never written has no bytes in the file, and two names of one array count twice.
+
+    Raises: ValueError.
     """
     unpacked = stored = 0
     for name, entry in entries.items():
         claimed, held = _bytes(entry.shape, entry), entry.id.get_storage_size()
         piece = _bytes(entry.chunks or (), entry)
         if (claimed > held and not entry.compression) or max(claimed, piece) > PACKED * size + SLACK:
-            raise ValueError(f"{name!r:.80} claims {max(claimed, piece)} bytes and has {held}")
+            raise ValueError(f"{name!r:.80} claims {max(claimed, piece)} bytes, but has {held}")
         unpacked, stored = unpacked + claimed, stored + held
     if stored > size or unpacked > PACKED * size + SLACK:
         raise ValueError(f"its arrays claim {unpacked} bytes, {stored} of them stored; the file has {size}")

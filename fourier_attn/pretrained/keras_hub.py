@@ -1,7 +1,7 @@
-"""A preset folder of Keras Hub's FNet: names of its layers, files, and configuration.
+"""Reads and writes preset folders of Keras Hub's FNet: weights, names of layers, and configuration.
 
-The folder has the backbone in config.json and model.weights.h5; a classifier has also task.json and
-task.weights.h5. Keras names a layer by its class and counts those of one class, in the order of the network:
+The folder has the backbone in config.json and model.weights.h5. A classifier also has task.json and
+task.weights.h5. Keras names a layer by its class, and numbers the layers of a class in the network's order:
 
     layers/reversible_embedding/vars/0            layers/f_net_encoder/_mixing_layer_norm/vars/0   block 0
     layers/dense/vars/0    the projection         layers/f_net_encoder_1/_output_dense/vars/1      block 1
@@ -22,10 +22,10 @@ from fourier_attn.pretrained import hdf5
 
 WEIGHTS, TASK_WEIGHTS, TASK_JSON = "model.weights.h5", "task.weights.h5", "task.json"
 SUFFIX = ".weights.h5"
-OF_TASK = "task/"  # the prefix that entries of task.weights.h5 have here
-LAYERS, EARLIER = "layers/", "_layer_checkpoint_dependencies/"  # the second is Keras 2's
-LONGEST = 2**20  # bytes of a JSON file
-SIZES = {  # ours, theirs
+OF_TASK = "task/"  # prefix of the entries of task.weights.h5 in this project
+LAYERS, EARLIER = "layers/", "_layer_checkpoint_dependencies/"  # prefixes of Keras 3 and Keras 2
+LONGEST = 2**20  # largest JSON file in bytes
+SIZES = {  # this project's option, Keras Hub's
     "vocab": "vocabulary_size",
     "depth": "num_layers",
     "d": "hidden_dim",
@@ -35,11 +35,11 @@ SIZES = {  # ours, theirs
 }
 HEADS = {"features": "FNetBackbone", "classes": "FNetTextClassifier", "score": "FNetTextClassifier"}
 ABSENT = (
-    "Keras Hub has no such network, only FNet as published: with padding as tokens "
-    "(--config.model.mixer.padding=tokens), without a head or with one for classes (docs/export.md); "
-    "write it as safetensors"
+    "Keras Hub only has FNet as published: with padding as tokens "
+    "(--config.model.mixer.padding=tokens), and without a head or with one for classes (docs/export.md); "
+    "write the weights as safetensors"
 )
-LAYER_NAMES = {  # Keras's path, the layer's own name
+LAYER_NAMES = {  # Keras's path, name of the layer
     "layers/reversible_embedding": "token_embedding",
     "layers/position_embedding": "position_embedding",
     "layers/embedding": "segment_embedding",
@@ -53,18 +53,18 @@ PARTS = ("mixing_layer_norm", "intermediate_dense", "output_dense", "output_laye
 
 
 def read(path: Path) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
-    """Returns the arrays of a preset by their names, and what was left out.
+    """Returns the arrays of a preset by name, and the names of layers that were not read.
 
-    The head of a classifier comes from task.weights.h5 next to model.weights.h5. A masked language model's is
-    left out: it has the exact GELU and another epsilon than FNet's.
+    The head of a classifier is read from task.weights.h5 next to model.weights.h5. The head of a masked
+    language model is not read, because it has the exact GELU and another epsilon than FNet's.
 
-    Raises: ValueError for a file that Keras 3 has not written, or that is damaged or hostile.
+    Raises: ValueError for a file that Keras 3 did not write, and for a damaged or hostile file.
     """
     arrays = {key.replace(EARLIER, LAYERS, 1): array for key, array in hdf5.read(path).items()}
     if not any(key.startswith(LAYERS) for key in arrays):
         listed = ", ".join(sorted(key[:40] for key in arrays)[:3]) or "nothing"
         raise ValueError(
-            f"it is an HDF5 file of {listed}, not the weights of a model of Keras 3; write those with "
+            f"it is an HDF5 file of {listed}, not the weights of a Keras 3 model; write these with "
             "backbone.save_to_preset(FOLDER)"
         )
     task = path.with_name(TASK_WEIGHTS)
@@ -79,9 +79,9 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
 def parts(
     path: Path, arrays: Mapping[str, np.ndarray]
 ) -> dict[Path, tuple[dict[str, np.ndarray], dict[str, str]]]:
-    """Returns the files to write, a head's and the backbone's, with their arrays and the names of layers.
+    """Returns the files to write, for the head and for the backbone, with their arrays and names of layers.
 
-    Raises: ValueError for a head, which belongs to model.weights.h5 alone, next to another name.
+    Raises: ValueError for a network with a head if the file is not called model.weights.h5.
     """
     body = {key: array for key, array in arrays.items() if not key.startswith(OF_TASK)}
     head = {key.removeprefix(OF_TASK): array for key, array in arrays.items() if key not in body}
@@ -95,15 +95,15 @@ def parts(
         return backbone
     if path.name != WEIGHTS:
         raise ValueError(
-            f"{path}: a classifier is two files, {WEIGHTS} and {TASK_WEIGHTS}; name it {WEIGHTS}"
+            f"{path}: a classifier needs two files, {WEIGHTS} and {TASK_WEIGHTS}; give the name {WEIGHTS}"
         )
     return {path.with_name(TASK_WEIGHTS): (head, dict(TASK_NAMES))} | backbone
 
 
 def read_config(file: Path) -> dict[str, Any]:
-    """Returns what config.json and task.json next to a file of weights say of the model; {} without them.
+    """Returns options of the model from config.json and task.json next to a file of weights.
 
-    Raises: ValueError for files that are not of FNet.
+    Raises: ValueError for files of another model.
     """
     knobs: dict[str, Any] = {}
     for path, ours in ((file.with_name("config.json"), _backbone), (file.with_name(TASK_JSON), _task)):
@@ -131,15 +131,18 @@ def _backbone(values: Mapping[str, Any]) -> dict[str, Any]:
 def _task(values: Mapping[str, Any]) -> dict[str, Any]:
     head = "classes" if values["class_name"] in ("FNetTextClassifier", "FNetClassifier") else "features"
     activation = values["config"].get("activation", "linear") if head == "classes" else "linear"
-    if activation not in ("linear", "softmax", None):  # with a softmax, what it is applied to is the same
+    if activation not in ("linear", "softmax", None):  # the logits in front of a softmax are the same
         raise ValueError(f"activation={activation!r:.40} is not known, only 'linear' and 'softmax'")
     return {"head": head}
 
 
 def describe(config: ModelConfig, length: int = 0) -> dict[str, dict[str, Any]]:
-    """Returns the files, by their names, from which Keras Hub's `from_preset` builds such a model.
+    """Returns the JSON files, by name, from which Keras Hub's `from_preset` builds a model.
 
-    Args: length: that texts are padded to, where the folder has a SentencePiece model; 0: it has none.
+    Args:
+      config: the `model` part of the configuration.
+      length: length to which texts are padded, if the folder has a SentencePiece model; default 0: it has
+        none.
     """
     sizes = {theirs: config[ours] for ours, theirs in SIZES.items()}
     backbone = _serialised(
@@ -168,7 +171,14 @@ def describe(config: ModelConfig, length: int = 0) -> dict[str, dict[str, Any]]:
 
 
 def _serialised(module: str, name: str, dtype: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns an object as Keras serialises it."""
+    """Returns an object in Keras's serialised form.
+
+    Args:
+      module: last part of the module's name, also the name of the object.
+      name: name of the class.
+      dtype: name of the dtype; "": none.
+      config: its arguments.
+    """
     policy = {"module": "keras", "class_name": "DTypePolicy", "config": {"name": dtype}}
     typed = {"trainable": True, "dtype": policy | {"registered_name": None}} if dtype else {}
     return {

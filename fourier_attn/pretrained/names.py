@@ -1,8 +1,8 @@
-"""Names of parameters in each style of file, and the order of their axes there.
+"""Translates names of parameters, and the order of their axes, between this project and published files.
 
-"fourier_attn" joins the model's own paths with "/". "f_net" is the tree of the FNet paper's code,
-"huggingface" has the keys of FNet in Hugging Face's transformers, "keras_hub" the paths of Keras Hub's FNet.
-A number in a name counts blocks.
+The styles are "fourier_attn", this project's paths joined with "/"; "f_net", the tree of the FNet paper's
+code; "huggingface", the keys of FNet in Hugging Face's transformers; and "keras_hub", the paths of Keras
+Hub's FNet. A number in a name is that of a block.
 """
 
 import re
@@ -10,20 +10,20 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 STYLES = ("fourier_attn", "f_net", "huggingface", "keras_hub")
-TIED = {  # what Hugging Face may write twice
+TIED = {  # parameters that Hugging Face may write twice
     "cls.predictions.decoder.weight": "fnet.embeddings.word_embeddings.weight",
     "cls.predictions.decoder.bias": "cls.predictions.bias",
 }
-CONSTANTS = re.compile(  # of Hugging Face: no weights
+CONSTANTS = re.compile(  # entries of Hugging Face that are not weights
     r"fnet\.embeddings\.(position_ids|token_type_ids)"
     r"|fnet\.encoder\.layer\.[0-9]+\.fourier\.self\.dft_mat_(hidden|seq)"
 )
-BARE = ("embeddings.", "encoder.layer.", "pooler.dense.")  # of Hugging Face's model without a head
-KERAS_BLOCK = "layers/f_net_encoder_{}"  # block 0 is without a number
+BARE = ("embeddings.", "encoder.layer.", "pooler.dense.")  # names in Hugging Face's model without a head
+KERAS_BLOCK = "layers/f_net_encoder_{}"  # block 0 has no number
 NUMBER = re.compile(r"(?<=[._])(?:0|[1-9][0-9]{0,3})(?=[./])")
 TABLE, NORM, DENSE = ("embedding",), ("scale", "bias"), ("kernel", "bias")
 
-MODULES = (  # ours, its parameters, the one of f_net, the one of Hugging Face
+MODULES = (  # this project's module, its parameters, f_net's module, Hugging Face's module
     ("encoder/tokens", TABLE, "encoder/embedder/word", "fnet.embeddings.word_embeddings"),
     ("encoder/types", TABLE, "encoder/embedder/type", "fnet.embeddings.token_type_embeddings"),
     ("encoder/embedding_norm", NORM, "encoder/embedder/layer_norm", "fnet.embeddings.LayerNorm"),
@@ -63,7 +63,7 @@ MODULES = (  # ours, its parameters, the one of f_net, the one of Hugging Face
     ("head/output", DENSE, None, "classifier"),
 )
 HUGGING_FACE = {"embedding": "weight", "scale": "weight", "kernel": "weight", "bias": "bias"}
-KERAS = {  # ours, the layer of Keras Hub; its variables are numbered
+KERAS = {  # this project's module, Keras Hub's layer, whose variables are numbered
     "encoder/tokens": "layers/reversible_embedding",
     "encoder/types": "layers/embedding",
     "encoder/embedding_norm": "layers/layer_normalization",
@@ -78,16 +78,22 @@ KERAS = {  # ours, the layer of Keras Hub; its variables are numbered
 
 
 class Name(NamedTuple):
-    """A parameter's name in a file and its form there: "", "T" (transposed) or "1" (with a leading axis)."""
+    """Holds a parameter's name in a file.
+
+    Args:
+      name: the name.
+      form: "", "T" (transposed in the file) or "1" (with a leading axis of size 1 in the file).
+    """
 
     name: str
     form: str = ""
 
     def stored(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Returns the shape in the file of a parameter of this shape."""
+        """Returns the shape in the file of a parameter with the shape `shape`."""
         return {"": shape, "T": shape[::-1], "1": (1, *shape)}[self.form]
 
     def restored(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Returns the shape of a parameter with the shape `shape` in the file."""
         return {"": shape, "T": shape[::-1], "1": shape[1:]}[self.form]
 
 
@@ -98,7 +104,7 @@ def _f_net() -> dict[str, Name]:
         for leaf in leaves
         if theirs
     }
-    for head in ("head/nsp", "head/output"):  # one place for both
+    for head in ("head/nsp", "head/output"):  # both heads have the same name
         names[f"{head}/kernel"] = Name("classification/output_kernel", "T")
         names[f"{head}/bias"] = Name("classification/output_bias")
     return names | {
@@ -133,7 +139,7 @@ def _keras_hub() -> dict[str, Name]:
 
 
 NAMES = {"f_net": _f_net(), "huggingface": _huggingface(), "keras_hub": _keras_hub()}
-HEADS = {  # what each head owns
+HEADS = {  # prefixes of the parameters of each head
     "pretraining": ("head/mlm_", "head/nsp/"),
     "mlm": ("head/mlm_",),
     "nsp": ("head/nsp/",),
@@ -143,14 +149,14 @@ HEADS = {  # what each head owns
 
 
 def completed(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arrays; Hugging Face's names get the "fnet." that a model without a head does not write.
+    """Returns the arrays with "fnet." in Hugging Face's names, which a model without a head lacks.
 
     Raises: ValueError for a name that exists with and without it.
     """
     full = {f"fnet.{key}" if key.startswith(BARE) else key: array for key, array in arrays.items()}
     if len(full) < len(arrays):
         twice = next(key for key in arrays if f"fnet.{key}" in arrays)
-        raise ValueError(f"{twice} is a duplicate, with and without 'fnet.'")
+        raise ValueError(f"{twice} is a duplicate, with and without 'fnet.'; remove one of them")
     return full
 
 
@@ -166,12 +172,12 @@ def style_of(keys: Iterable[str]) -> str:
         if any(key.startswith(prefix) for key in keys):
             return style
     raise ValueError(
-        f"it holds no weights of FNet or of this project; its names begin with {', '.join(keys[:3]) or '-'}"
+        f"it has no weights of FNet or of this project; its names begin with {', '.join(keys[:3]) or '-'}"
     )
 
 
 def heads_of(keys: Iterable[str], style: str) -> tuple[str, ...]:
-    """Returns the heads that a file with these keys may have, the likeliest first."""
+    """Returns the possible heads of a file with these keys, the likeliest first."""
     keys, published = list(keys), style == "f_net"
 
     def has(*starts: str) -> bool:
@@ -191,7 +197,13 @@ def heads_of(keys: Iterable[str], style: str) -> tuple[str, ...]:
 
 
 def to_file(path: str, style: str, head: str) -> Name | None:
-    """Returns the name in a file of the model's parameter `path`; None if that style has no name for it."""
+    """Returns the name of a parameter in a file; None if the style has no name for it.
+
+    Args:
+      path: path of the parameter in this project.
+      style: one of `STYLES`.
+      head: name of the model's head, a key of `HEADS`.
+    """
     if style == "fourier_attn":
         return Name(path)
     number = NUMBER.search(path)
@@ -209,12 +221,18 @@ def to_file(path: str, style: str, head: str) -> Name | None:
 
 
 def from_file(keys: Iterable[str], style: str, head: str) -> dict[str, Name]:
-    """Returns the model's parameters by the keys of a file; unknown keys are left out."""
+    """Returns the names in a file by this project's paths; unknown keys are left out.
+
+    Args:
+      keys: names of the arrays in the file.
+      style: one of `STYLES`.
+      head: name of the model's head, a key of `HEADS`.
+    """
     if style == "fourier_attn":
         return {key: Name(key) for key in keys}
     back = {}
     for ours in NAMES[style]:
-        for block in ("0", "1"):  # whose names may differ in more than the number
+        for block in ("0", "1"):  # in Keras Hub's names, block 0 has no number
             if theirs := to_file(ours.replace("{}", block), style, head):
                 back[NUMBER.sub("{}", theirs.name)] = ours
     known = {}

@@ -1,31 +1,31 @@
-"""Recognises a file of weights by its first bytes, whatever it is called; nothing in it is executed."""
+"""Detects the format of a file of weights from its first bytes, without executing anything in it."""
 
 import zipfile
 from pathlib import Path
 
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 HDF5 = b"\x89HDF\r\n\x1a\n"
-HEAD = 512  # bytes that are looked at
-LISTED = 3  # names of arrays in a message
+HEAD = 512  # number of bytes that are examined
+LISTED = 3  # largest number of names in a message
 SAFE = "convert it to safetensors"
-# The first bytes of files that are not read, what such a file is, and what a user can do.
+# First bytes of files that cannot be read, a description, and the cure.
 KINDS = (
-    (b"\x1f\x8b", "packed with gzip", "unpack it first, with gunzip"),
-    (b"\xfd7zXZ\0", "packed with xz", "unpack it first, with unxz"),
-    (b"BZh", "packed with bzip2", "unpack it first, with bunzip2"),
-    (b"\x28\xb5\x2f\xfd", "packed with Zstandard", "unpack it first, with unzstd"),
+    (b"\x1f\x8b", "compressed with gzip", "decompress it with gunzip"),
+    (b"\xfd7zXZ\0", "compressed with xz", "decompress it with unxz"),
+    (b"BZh", "compressed with bzip2", "decompress it with bunzip2"),
+    (b"\x28\xb5\x2f\xfd", "compressed with Zstandard", "decompress it with unzstd"),
     (b"\x93NUMPY", "a single NumPy array", "save all arrays of the network as safetensors, by their names"),
     (b"GGUF", "a GGUF file of quantised weights", "get the weights as safetensors"),
-    (b"version https://git-lfs", "a pointer of Git LFS, not the weights", "fetch them: git lfs pull"),
+    (b"version https://git-lfs", "a pointer of Git LFS, not the weights", "run git lfs pull"),
     (b"<", "a web page", "download the file itself"),
-    (b"{", "JSON, not weights", "name the file of weights"),
+    (b"{", "JSON, not weights", "give the file of weights"),
 )
 
 
 def recognise(path: Path) -> str:
-    """Returns "safetensors", "msgpack" or "h5"; a file that shows neither is taken for what its name says.
+    """Returns the format of a file, "safetensors", "msgpack" or "h5"; in doubt its ending decides.
 
-    Raises: ValueError that says what another file is, and the cure.
+    Raises: ValueError with the kind of any other file and the cure.
     """
     with path.open("rb") as file:
         head = file.read(HEAD)
@@ -42,24 +42,24 @@ def recognise(path: Path) -> str:
         if head.lstrip().startswith(magic) if magic in (b"<", b"{") else head.startswith(magic):
             raise ValueError(f"{path} is {kind}; {cure}")
     if head[257:262] == b"ustar":
-        raise ValueError(f"{path} is a tar archive; unpack it first, with tar -xf")
+        raise ValueError(f"{path} is a tar archive; extract it with tar -xf")
     if path.suffix in PICKLES and not _is_map(head):
         raise ValueError(pickled(path))
     return "safetensors" if path.suffix == ".safetensors" else "msgpack"
 
 
 def pickled(path: Path, what: str = "a pickle") -> str:
-    """Returns why a pickle is not opened."""
-    return f"{path} is {what}, which may run any program and is not opened; {SAFE}"
+    """Returns the message for a pickle, or for another kind of file, `what`, that contains one."""
+    return f"{path} is {what}, which can execute any code and is not opened; {SAFE}"
 
 
 def _is_map(head: bytes) -> bool:
-    """Returns whether the bytes can begin a map in msgpack that is not empty, as Flax writes one."""
+    """Returns whether a file can begin with a non-empty map of msgpack, which Flax writes."""
     return 0x81 <= head[0] <= 0x8F or head[0] in (0xDE, 0xDF) if head else False
 
 
 def _archive(path: Path) -> str:
-    """Returns what a zip archive is: PyTorch's file, NumPy's, or another one."""
+    """Returns the message for a zip archive, which may be a file of PyTorch, of NumPy, or another one."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
@@ -71,10 +71,10 @@ def _archive(path: Path) -> str:
     if any(name.endswith("data.pkl") for name in names):
         return pickled(path, "a PyTorch file, a zip archive around a pickle")
     if objects:
-        return pickled(path, f"an .npz whose array {objects[0][:80]} holds Python objects, as a pickle")
+        return pickled(path, f"an .npz with Python objects, as a pickle, in the array {objects[0][:80]}")
     if arrays:
         return (
-            f"{path} is an .npz file whose array names are not known here ({listed}); rename the arrays as "
-            "in Hugging Face's FNet or ViT, or this project, and save them as safetensors"
+            f"{path} is an .npz file with unknown names of arrays ({listed}); rename them as in Hugging "
+            "Face's FNet or ViT, or as in this project, and save them as safetensors"
         )
-    return f"{path} is a zip archive of {listed}; unpack it and name the file of weights in it"
+    return f"{path} is a zip archive of {listed}; extract it and give the file of weights"

@@ -1,4 +1,4 @@
-"""From one file of weights to another, with the config.json of Hugging Face's library or of Keras Hub."""
+"""Converts a file of weights, and writes the config.json of Hugging Face's library or of Keras Hub."""
 
 import json
 from pathlib import Path
@@ -20,15 +20,19 @@ from fourier_attn.pretrained import (
 
 
 def rewrite(source: str | Path, to: str | Path, mixer: str | None = None, head: str | None = None) -> None:
-    """Writes the weights of `source` to `to`, and prints what they are.
+    """Converts weights, and prints a description of them.
 
-    A head that Keras Hub does not have is left out of its files, and a line says so.
+    A head that Keras Hub lacks is left out of its files, which a line reports.
 
-    Raises: ValueError for weights that cannot be read, a file that exists, and a suffix of another format.
+    Args:
+      source: the weights, see `fourier_attn.pretrained.read`.
+      to: the new file; its ending selects the format.
+      mixer, head: see `fourier_attn.pretrained.read`.
+    Raises: ValueError for weights that cannot be read, an existing file, and an unknown ending.
     """
     to = paths.given(to)
     if to.suffix[1:] not in files.FORMATS:
-        raise ValueError(f"to={to} has no known suffix; end it with .{' or .'.join(files.FORMATS)}")
+        raise ValueError(f"to={to} has an unknown ending; end it with .{' or .'.join(files.FORMATS)}")
     files.absent(to)
     weights = read(source, mixer, head)
     print(weights.report())
@@ -50,17 +54,17 @@ def rewrite(source: str | Path, to: str | Path, mixer: str | None = None, head: 
 
 
 def _for_keras_hub(config: ModelConfig, params: Any) -> tuple[ModelConfig, Any]:
-    """Returns a network without a head that Keras Hub does not have, and prints what was left out."""
+    """Returns a network without a head that Keras Hub lacks, and prints a line about it."""
     if config.head in keras_hub.HEADS or config.head not in names.HEADS:
         return config, params
-    print(f"left out: head {config.head}, which Keras Hub's FNet does not have in this form (docs/export.md)")
+    print(f"left out: head {config.head}, which Keras Hub's FNet lacks in this form (docs/export.md)")
     config = config.copy_and_resolve_references()
     config.head = "features"
     return config, {name: tree for name, tree in params.items() if name != "head"}
 
 
 def describe(config: ModelConfig) -> dict[str, Any]:
-    """Returns the config.json from which Hugging Face's library builds such a model."""
+    """Returns the config.json from which Hugging Face's library builds this model."""
     classes = {"classes": config.classes, "labels": config.classes, "tokens": config.classes, "score": 1}.get(
         config.head, 2
     )

@@ -1,6 +1,6 @@
-"""Vision transformers in Hugging Face's layout (google/vit-*): names, forms, and the configuration.
+"""Translates vision transformers from Hugging Face's layout (google/vit-*): names, shapes, configuration.
 
-What shapes do not show, such as the number of heads and the size of the image, is read from config.json and
+Options that do not follow from shapes, for example the number of heads, are read from config.json and
 preprocessor_config.json next to the weights.
 """
 
@@ -19,11 +19,11 @@ from fourier_attn.pretrained.architecture import LONGEST
 Shape = tuple[int, ...]
 HEADS = {"ViTModel": "features", "ViTForImageClassification": "classes"}
 ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu", "gelu_pytorch_tanh": "gelu", "relu": "relu"}
-HEAD_WIDTH = 64  # of all published ones
+HEAD_WIDTH = 64  # width of a head in all published models
 PATCHES = "embeddings.patch_embeddings.projection.weight"
 BLOCK = re.compile(r"(?:vit\.)?encoder\.layer\.(\d{1,4})\.")
 
-# Ours, theirs without "vit.", and the form there.
+# This project's path, Hugging Face's name without "vit.", and the form there.
 TOP = (
     ("encoder/patches/kernel", PATCHES, "convolution"),
     ("encoder/patches/bias", "embeddings.patch_embeddings.projection.bias", ""),
@@ -58,12 +58,15 @@ LAYER_NAMES = {ours: (theirs, form) for ours, theirs, form in LAYER}
 
 
 def recognised(keys: Mapping[str, Any]) -> bool:
-    """Returns whether a file with these keys holds a vision transformer."""
+    """Returns whether a file with these keys has the weights of a vision transformer."""
     return PATCHES in keys or f"vit.{PATCHES}" in keys
 
 
 def name(ours: str, prefix: str) -> tuple[str, str]:
-    """Returns the name of our parameter in a file, and its form there; "" if it has none."""
+    """Returns the name and the form in a file of the parameter `ours`; "" for an unknown parameter.
+
+    The names in the file begin with `prefix`, which is "" or "vit.".
+    """
     block = re.fullmatch(r"encoder/block_(\d+)/(.*)", ours)
     theirs, form = LAYER_NAMES.get(block[2], ("", "")) if block else NAMES.get(ours, ("", ""))
     if not theirs:
@@ -73,12 +76,12 @@ def name(ours: str, prefix: str) -> tuple[str, str]:
 
 
 def stored(shape: Shape, form: str) -> Shape:
-    """Returns the shape in a file of a parameter of this shape."""
-    if form == "convolution":  # (k, k, c, d) here
+    """Returns the shape in a file of a parameter with the shape `shape` in this project."""
+    if form == "convolution":  # (k, k, c, d) in this project
         return (shape[3], shape[2], shape[0], shape[1])
-    if form == "into heads":  # (d, h, k) here
+    if form == "into heads":  # (d, h, k) in this project
         return (shape[1] * shape[2], shape[0])
-    if form == "out of heads":  # (h, k, d) here
+    if form == "out of heads":  # (h, k, d) in this project
         return (shape[2], shape[0] * shape[1])
     if form == "of heads":
         return (math.prod(shape),)
@@ -86,7 +89,13 @@ def stored(shape: Shape, form: str) -> Shape:
 
 
 def restored(array: np.ndarray, shape: Shape, form: str) -> np.ndarray:
-    """Returns the parameter of this shape from the array in the file."""
+    """Returns a parameter from the array in a file.
+
+    Args:
+      array: the array in the file.
+      shape: shape of the parameter in this project.
+      form: its form in the file, see `name`.
+    """
     if form == "convolution":
         return array.transpose(2, 3, 1, 0)
     if form in ("T", "into heads", "out of heads"):
@@ -95,9 +104,14 @@ def restored(array: np.ndarray, shape: Shape, form: str) -> np.ndarray:
 
 
 def read_config(file: Path, arrays: Mapping[str, np.ndarray], head: str | None, notes: list[str]) -> Any:
-    """Returns the `model` part of the configuration; assumptions are added to the notes.
+    """Returns the `model` part of the configuration.
 
-    Raises: ValueError for arrays, or files next to them, that do not belong to such a model.
+    Args:
+      file: the file of weights.
+      arrays: its arrays by name.
+      head: argument of `fourier_attn.pretrained.read`; None: from the file.
+      notes: assumptions are appended here.
+    Raises: ValueError for arrays, or files next to them, of another model.
     """
     prefix = "" if PATCHES in arrays else "vit."
     published, seen = _json(file.parent / "config.json"), _json(file.parent / "preprocessor_config.json")
@@ -105,7 +119,7 @@ def read_config(file: Path, arrays: Mapping[str, np.ndarray], head: str | None, 
         return _config(arrays, prefix, published, seen, head, notes)
     except (KeyError, TypeError, IndexError, ValueError, ZeroDivisionError) as error:
         raise ValueError(
-            f"it is not a vision transformer in the layout of google/vit ({type(error).__name__}: {error})"
+            f"not a vision transformer in the layout of google/vit ({type(error).__name__}: {error})"
         ) from error
 
 

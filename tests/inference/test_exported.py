@@ -178,7 +178,7 @@ def test_a_folder_is_loaded_back(toy_run: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"config.json has changed since the export .* remove SHA256SUMS"):
         Predictor.load(tmp_path / "out")
     (tmp_path / "out" / "SHA256SUMS").unlink()
-    with pytest.raises(ValueError, match="does not say what the weights answer"):
+    with pytest.raises(ValueError, match="lacks the data part of a run"):
         Predictor.load(tmp_path / "out")
 
 
@@ -233,7 +233,7 @@ def test_an_exported_folder_is_a_start(
 def test_programs_are_not_weights(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text("{}")
     (tmp_path / "48.stablehlo").write_bytes(b"program")
-    with pytest.raises(ValueError, match=r"holds exported programs, .* --format=huggingface"):
+    with pytest.raises(ValueError, match=r"contains exported programs, .* --format=huggingface"):
         Predictor.load(tmp_path)
 
 
@@ -290,7 +290,7 @@ def test_a_folder_says_what_transformers_would_need() -> None:
     c = family("fnet", "tiny").model
     c.mixer.padding = "invariant"
     assert "train with --config.model.mixer.padding=tokens" in folder.unlike_theirs(c)
-    assert "the network is not one of theirs" in folder.unlike_theirs(config.default("circular").model)
+    assert "transformers lacks this network" in folder.unlike_theirs(config.default("circular").model)
 
 
 def test_a_folder_does_not_say_where_files_lay(toy_run: Path, tmp_path: Path) -> None:

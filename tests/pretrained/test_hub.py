@@ -164,7 +164,7 @@ def test_a_predictor_is_loaded_by_name(
     assert Predictor.load("hf:who/reviews")(texts) == expected
     with pytest.raises(ValueError, match="hf:who/reviews@old has no model.safetensors"):
         Predictor.load("hf:who/reviews@old")
-    with pytest.raises(ValueError, match="config.json does not say what the weights answer"):
+    with pytest.raises(ValueError, match="config.json lacks the data part of a run"):
         Predictor.load("hf:who/fnet")  # published weights without a task
     server.shutdown()
     server.server_close()

@@ -84,7 +84,7 @@ BOMBS: dict[str, tuple[str, Write]] = {
     "array of 2^32": ("No more data", lambda p: p.write_bytes(b"\x81\xa6target\xdd\xff\xff\xff\xff")),
     "bytes of 2^32": ("No more data", lambda p: p.write_bytes(b"\x81\xa6target\xc6\xff\xff\xff\xff")),
     "ext of 2^32": (
-        "are left after its end",
+        "after its end",
         lambda p: p.write_bytes(b"\x81\xa6target\x81\xa1a\xc9\xff\xff\xff\xff\x01"),
     ),
     "ext of 2^32 at the end": (
@@ -94,11 +94,11 @@ BOMBS: dict[str, tuple[str, Write]] = {
     "nested dicts": ("StackError", lambda p: p.write_bytes(b"\x81\xa6target" + b"\x81\xa1a" * 100_000)),
     "nested lists": ("StackError", lambda p: p.write_bytes(b"\x81\xa6target" + b"\xdc\x03\xff" * 100_000)),
     "many lists": (
-        "something else than dicts",
+        "entries other than dicts",
         lambda p: p.write_bytes(msgpack.packb({"target": [[[]] * 500] * 500})),
     ),
     "trailing": (
-        "1 bytes are left",
+        "it has 1 bytes after its end",
         lambda p: p.write_bytes(published.write_msgpack(p, google()).read_bytes() + b"\0"),
     ),
     "truncated": (
@@ -123,7 +123,7 @@ BOMBS: dict[str, tuple[str, Write]] = {
     "negative": ("the shape [-1]", packed(ext([-1], "float32", bytes(4)))),
     "NaN": ("the shape [nan]", packed(ext([float("nan")], "float32", bytes(4)))),
     "true": ("the shape [True]", packed(ext([True], "float32", bytes(4)))),
-    "nested shape": ("something else than", packed(ext([[1]], "float32", bytes(4)))),
+    "nested shape": ("entries other than", packed(ext([[1]], "float32", bytes(4)))),
     "huge shape": ("its number of bytes", packed(ext([2**40, 2**40], "float32", bytes(4)))),
     "bytes and shape": ("its number of bytes", packed(ext([2], "float32", bytes(4)))),
     "object": ("dtype object", packed(ext([1], "object", bytes(8)))),
@@ -183,7 +183,7 @@ def test_pickles_are_not_opened(
     monkeypatch.chdir(tmp_path)
     protocol = None if name == "checkpoint" else 0  # a name says enough
     (tmp_path / name).write_bytes(pickle.dumps(Evil(), protocol))
-    message = "holds no model.safetensors" if folder and name == "checkpoint" else "convert it to safetensors"
+    message = "lacks model.safetensors" if folder and name == "checkpoint" else "convert it to safetensors"
     with pytest.raises(ValueError, match=message):
         pretrained.load(tmp_path if folder else tmp_path / name)
     assert [path.name for path in tmp_path.iterdir()] == [name]
@@ -202,16 +202,16 @@ def zipped(path: Path, *names: str) -> None:
 
 OTHERS: dict[str, tuple[str, Write]] = {
     "npz": (
-        r"an .npz file whose array names are not known here \(head/kernel",
+        r"an .npz file with unknown names of arrays \(head/kernel",
         lambda p: npz(p, np.zeros((8, 3))),
     ),
     "objects": ("kernel holds Python objects, as a pickle", lambda p: npz(p, np.array([{}], object))),
     "torch": ("a PyTorch file, a zip archive around a pickle", lambda p: zipped(p, "archive/data.pkl", "v")),
     "zip": ("a zip archive of model.safetensors; unpack it", lambda p: zipped(p, "model.safetensors")),
     "cut zip": ("is a damaged zip archive", lambda p: p.write_bytes(b"PK\x03\x04" + bytes(99))),
-    "pickle": ("is a pickle, which may run any program", lambda p: p.write_bytes(pickle.dumps([1], 4))),
-    "gzip": ("packed with gzip; unpack it first", lambda p: p.write_bytes(gzip.compress(b"{}", mtime=0))),
-    "xz": ("packed with xz; unpack it first", lambda p: p.write_bytes(lzma.compress(b"{}"))),
+    "pickle": ("is a pickle, which can execute any code", lambda p: p.write_bytes(pickle.dumps([1], 4))),
+    "gzip": ("compressed with gzip; decompress it", lambda p: p.write_bytes(gzip.compress(b"{}", mtime=0))),
+    "xz": ("compressed with xz; decompress it", lambda p: p.write_bytes(lzma.compress(b"{}"))),
     "npy": ("a single NumPy array; save all", lambda p: p.write_bytes(b"\x93NUMPY\x01\0" + bytes(99))),
     "lfs": ("git lfs pull", lambda p: p.write_bytes(b"version https://git-lfs.github.com/spec/v1\n")),
     "page": ("is a web page; download the file itself", lambda p: p.write_bytes(b"\n<!DOCTYPE html>")),
@@ -243,7 +243,7 @@ def test_weights_under_a_pickles_name_are_read(tmp_path: Path) -> None:
 def test_files_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="nowhere is not a file; name a file of weights"):
         pretrained.load(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match="holds no model.safetensors"):
+    with pytest.raises(ValueError, match="lacks model.safetensors"):
         pretrained.load(tmp_path)
 
 
@@ -251,12 +251,12 @@ SETTINGS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "model has unknown keys: colour": lambda c: c.update(colour=1),
     "its parameters are not those": lambda c: c.pop("depth"),
     "model.mixer has unknown keys: taps": lambda c: c["mixer"].update(taps=3),
-    "model.depth=2.0 is not of the kind of": lambda c: c.update(depth=2.0),
-    "model.depth=True is not of the kind of": lambda c: c.update(depth=True),
-    "model.d=None is not of the kind of": lambda c: c.update(d=None),
-    "model.norm_eps=inf is not of the kind of": lambda c: c.update(norm_eps=float("inf")),
+    "model.depth=2.0 has another type than": lambda c: c.update(depth=2.0),
+    "model.depth=True has another type than": lambda c: c.update(depth=True),
+    "model.d=None has another type than": lambda c: c.update(d=None),
+    "model.norm_eps=inf has another type than": lambda c: c.update(norm_eps=float("inf")),
     "model.dropout='0.1' is not": lambda c: c.update(dropout="0.1"),
-    "model.layout=([],) is not of the kind of": lambda c: c.update(layout=[[]]),
+    "model.layout=([],) has another type than": lambda c: c.update(layout=[[]]),
     "depth=90, too many for": lambda c: c.update(depth=90),
     "model.mixer.heads=1000000 exceeds": lambda c: c["mixer"].update(heads=10**6),
     "model.vocab=-1000000 exceeds": lambda c: c.update(vocab=-(10**6)),
@@ -268,7 +268,7 @@ SETTINGS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "name='os' is unknown": lambda c: c.update(others={"os": {}}),
     "head='tail' is unknown": lambda c: c.update(head="tail"),
     "output/bias has the shape (2,) instead of (3,)": lambda c: c.update(classes=3),
-    "block_1/mixer/key is one too many": lambda c: c.update(depth=1),
+    "block_1/mixer/key is unknown": lambda c: c.update(depth=1),
     "cannot be read (KeyError": lambda c: c.clear(),
     "cannot be read": lambda c: c["mixer"].update(name=3),
     "model.mixer has unknown keys: boundary": lambda c: c["mixer"].update(name="lambda"),
@@ -284,7 +284,7 @@ def test_random_matrices_are_no_longer_than_the_positions(tmp_path: Path) -> Non
     text = architecture.to_text(c)
     for length, message in (
         ("90", "random matrices have length=90, more than its positions=4"),
-        ("null", "builds no model"),
+        ("null", "does not describe a model"),
     ):
         given = text.replace('"length": 4', f'"length": {length}')
         path = safetensors(tmp_path / f"{length}.safetensors", arrays, config=given)
@@ -339,7 +339,7 @@ def test_configurations_that_are_no_json(text: str, message: str, tmp_path: Path
 
 def test_own_names_without_a_configuration(tmp_path: Path) -> None:
     arrays = published.draw(architecture.parameters(circular()))
-    with pytest.raises(ValueError, match="it carries no configuration"):
+    with pytest.raises(ValueError, match="it has no configuration"):
         pretrained.load(safetensors(tmp_path / "x.safetensors", arrays))
 
 

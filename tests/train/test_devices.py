@@ -59,9 +59,9 @@ def test_devices_along_each_axis(mesh: str, seeds: int, rows: int, devices: int,
         ("rows=8", "cannot be read"),
         ("data=8,", "cannot be read"),
         ("data=4,data=8", "names data twice"),
-        ("data=" + "9" * 30, "cannot be read"),
-        ("data=4", "asks for 4 devices, and there are 8"),
-        ("data=999999,fsdp=999999", "asks for 999998000001 devices"),
+        ("data=" + "9" * 30, "is invalid"),
+        ("data=4", "needs 4 devices, but 8 are available"),
+        ("data=999999,fsdp=999999", "needs 999998000001 devices"),
         ("seed=8", "seed=8 must divide train.seeds=4"),
         ("seed=2,data=4", "the 6 rows of a .micro-.batch do not divide by data x fsdp = 4"),
         ("seed=2,data=2,fsdp=2", "do not divide by data x fsdp = 4"),
@@ -113,13 +113,13 @@ def test_memory_is_that_of_one_device() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--config.train.mesh=data=3"], "train.mesh='data=3' asks for 3 devices, and there are 1"),
-        (["--config.train.mesh=all"], "train.mesh='all' cannot be read"),
+        (["--config.train.mesh=data=3"], "train.mesh='data=3' needs 3 devices, but 1 are available"),
+        (["--config.train.mesh=all"], "train.mesh='all' is invalid"),
         (["--num_processes=2"], "belong together; give all three"),
         (["--coordinator=a:1", "--num_processes=2", "--process_id=2"], "must lie between 0 and"),
         (["--coordinator=a", "--num_processes=2", "--process_id=0"], "must be host:port"),
         (["--coordinator=a:99999", "--num_processes=2", "--process_id=0"], "must be host:port"),
-        (["--coordinator=no.invalid:1", "--num_processes=2", "--process_id=0"], "cannot be found"),
+        (["--coordinator=no.invalid:1", "--num_processes=2", "--process_id=0"], "cannot be resolved"),
     ],
 )
 def test_bad_words_are_one_line(
@@ -422,9 +422,9 @@ BAD = {  # devices of each process, words of all, words of the second, message
         1,
         [],
         ["--config.seed=7"],
-        "the processes were not given the same: .*process 1",
+        "the processes differ: .*process 1",
     ),
-    "a mesh": (2, ["--config.train.mesh=data=3"], [], "asks for 3 devices, and there are 4"),
+    "a mesh": (2, ["--config.train.mesh=data=3"], [], "needs 3 devices, but 4 are available"),
     "rows": (3, ["--config.train.mesh=data=6"], [], "the 16 rows of a .micro-.batch do not divide by"),
     "rows by default": (3, [], [], "16 rows does not divide by the 6 devices of 2 processes"),
     "a knob": (1, ["--config.train.epochs=-1"], [], "train.epochs=-1 must be at least 1"),
@@ -465,7 +465,7 @@ def test_a_process_that_nobody_meets(who: int, few_reviews: str, tmp_path: Path)
     assert time.monotonic() - begin < 60
     assert process.returncode == 2
     assert err.splitlines()[-1].startswith(
-        f"error: the 2 processes at 127.0.0.1:{port} did not all come within"
+        f"error: the 2 processes at 127.0.0.1:{port} did not all connect within"
     )
     assert err.count("\n") == 1
     wait_for(lambda: not left(str(port)), 10)

@@ -185,7 +185,7 @@ def test_a_name_that_never_comes(
     if variable:
         monkeypatch.setenv(processes.PATIENCE, variable)
     begin = time.monotonic()
-    message = "--coordinator=no.invalid:1 cannot be found"
+    message = "--coordinator=no.invalid:1 cannot be resolved"
     with pytest.raises((ValueError, TimeoutError), match=message) as found:
         meets("no.invalid:1", 2, 1)
     assert 0.5 < time.monotonic() - begin < 20
@@ -196,7 +196,9 @@ def test_a_name_that_never_comes(
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "inf", "two", "²", "9" * 30])
 def test_a_patience_that_is_none(text: str, meetings: list, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(processes.PATIENCE, text)
-    with pytest.raises(ValueError, match=f"{processes.PATIENCE}='{text}' must be a whole number of seconds"):
+    with pytest.raises(
+        ValueError, match=f"{processes.PATIENCE}='{text}' must be an integer number of seconds"
+    ):
         meets("127.0.0.1:1", 2, 1)
 
 
@@ -305,5 +307,5 @@ def test_who_waits_longer_may_start_again(few_reviews: str, tmp_path: Path) -> N
     process = program(1, *words, FOURIER_ATTN_PATIENCE_S="2")
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert err.startswith(f"error: the 2 processes at 127.0.0.1:{port} did not all come within 2 s"), err
+    assert err.startswith(f"error: the 2 processes at 127.0.0.1:{port} did not all connect within 2 s"), err
     wait_for(lambda: not left(str(port)), 10)

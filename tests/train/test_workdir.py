@@ -293,7 +293,7 @@ def test_a_closed_terminal_saves(toy: config.Config, few_reviews: str, tmp_path:
     out, err = process.communicate(timeout=120)
     assert process.returncode == 128 + signal.SIGHUP, err
     assert re.search(r"Step \d+ of 1200 is saved", out)
-    assert err.strip() == "SIGHUP: saving after this step; a second signal leaves at once"
+    assert err.strip() == "SIGHUP: saving after this step; a second signal exits immediately"
 
 
 @pytest.mark.slow

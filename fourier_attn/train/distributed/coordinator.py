@@ -1,11 +1,11 @@
-"""The service through which processes find each other, in a separate process on the machine of process 0.
+"""Runs JAX's coordination service in a separate process on the machine of process 0.
 
-Where the service ends, JAX ends the processes that use it, with a C++ stack. Here it outlives process 0 until
-the others have noticed, each of which then ends with a message.
+When the service ends, JAX aborts the processes that use it, with a C++ stack trace. Here the service outlives
+process 0 until the other processes have noticed its end, so that each of them can exit with a message.
 
-This is the only file that uses private names of JAX. There is no public way to the service, to the keys and
-values that processes share, or to the launchers that JAX recognises. `PRIVATE` lists the names, and `TRIED`
-the versions of JAX with which they work; a test checks the installed one. Runs of one process need none of
+This is the only file that uses private names of JAX, because the service, the keys and values that processes
+share, and the launchers that JAX detects have no public API. `PRIVATE` lists the names, and `TRIED` lists the
+versions of JAX with which they work. A test checks the installed version. Runs of one process do not need
 them.
 """
 
@@ -34,22 +34,23 @@ PRIVATE = (
     "clusters.ClusterEnv.get_process_count",
     "clusters.K8sCluster",
 )
-LIBRARY: Any = vars(distributed).get("_jax")  # from which JAX takes its service
-LINGERS_S = {"end": 0.0, "leave": 5.0, "": 40.0}  # by its last message; "": process 0 was killed
+LIBRARY: Any = vars(distributed).get("_jax")  # the module that contains JAX's service
+LINGERS_S = {"end": 0.0, "leave": 5.0, "": 40.0}  # lifetime after its last message; "": process 0 was killed
 
 
 class Service:
-    """Has the interface of JAX's own.
+    """Replaces JAX's service, with the same interface.
 
     Args:
       address: host:port.
-      processes, options: as JAX gives them to its own.
-    Raises: ValueError where the port cannot be used.
+      processes: number of processes.
+      options: further arguments of JAX's service.
+    Raises: ValueError if the port cannot be used.
     """
 
     def __init__(self, address: str, processes: int, **options: Any):
         order = json.dumps([address, processes, options])
-        # -P: some modules in this folder have names of the standard library's
+        # -P, because some modules in this folder have names of the standard library
         self.child = subprocess.Popen(
             [sys.executable, "-P", __file__, order],
             stdin=subprocess.PIPE,
@@ -62,36 +63,37 @@ class Service:
         if self.child.stdout.readline() != "ready\n":
             raise ValueError(f"the port of --coordinator={address} cannot be used; choose another one")
 
-    def tell(self, word: str) -> None:
-        """Lets it end, after as many seconds as `LINGERS_S` says."""
+    def end_after(self, word: str) -> None:
+        """Lets the service end after the time of `word` in `LINGERS_S`."""
         assert self.child.stdin
         with contextlib.suppress(OSError, ValueError):
             self.child.stdin.write(f"{word}\n")
             self.child.stdin.close()
 
     def shutdown(self) -> None:
-        """Ends it, when all processes have left."""
-        self.tell("end")
+        """Ends the service, after all processes have left."""
+        self.end_after("end")
         self.child.wait()
 
 
 def table() -> Any:
-    """Returns the client of the keys and values that the processes share."""
+    """Returns the client of the keys and values that processes share."""
     return distributed.global_state.client
 
 
 def dismiss(word: str) -> None:
-    """Tells the service, if it is this process's, how long it is still needed."""
+    """Lets the service, if this process started it, end after the time of `word` in `LINGERS_S`."""
     service = distributed.global_state.service
     if service:
-        service.tell(word)
+        service.end_after(word)
 
 
 def launched() -> int:
-    """Returns how many processes the launcher has started, 1 where JAX recognises none.
+    """Returns the number of processes that a launcher has started; 1 if JAX detects no launcher.
 
-    Kubernetes is not asked: that needs a package and rights that few pods have.
-    Raises: OSError on a machine with TPUs where nothing answers that knows of slices.
+    Kubernetes is not queried, because that needs a package and permissions that few pods have.
+
+    Raises: OSError on a machine with TPUs without a metadata server.
     """
     kinds = vars(clusters.ClusterEnv)["_cluster_types"]
     asked = [kind for kind in kinds if not (kind.opt_in_only_method or kind.__name__ == "K8sCluster")]
@@ -101,7 +103,7 @@ def launched() -> int:
 
 @contextlib.contextmanager
 def apart() -> Iterator[None]:
-    """Lets JAX start this service instead of its own, inside `with`."""
+    """Makes JAX start this service instead of its own, inside the context."""
     own = LIBRARY.get_distributed_runtime_service
     LIBRARY.get_distributed_runtime_service = Service
     try:
@@ -111,6 +113,7 @@ def apart() -> Iterator[None]:
 
 
 def main() -> None:
+    """Runs the service until process 0 ends it."""
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(signum, signal.SIG_IGN)  # process 0 decides
     address, processes, options = json.loads(sys.argv[1])

@@ -1,4 +1,4 @@
-"""Chooses this process's GPUs among those of its node, where SLURM or Open MPI has started it."""
+"""Chooses the GPUs of this process among those of its node, if SLURM or Open MPI started it."""
 
 import os
 from collections.abc import Mapping
@@ -7,11 +7,14 @@ VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
 
 def share(environment: Mapping[str, str] = os.environ) -> list[int] | None:
-    """Numbers of this process's among the GPUs that it sees: all of them (k = 1), or one of k equal shares.
+    """Returns the indices of this process's GPUs among the visible ones.
 
-    JAX alone would give each process one, however many there are.
+    With several processes on a node, each one gets an equal share. JAX would give each process only one GPU.
 
-    Returns [] for all that it sees; None where that is said elsewhere (JAX_LOCAL_DEVICE_IDS), or not known.
+    Args:
+      environment: environment variables.
+    Returns: the indices; [] for all visible GPUs; None if JAX_LOCAL_DEVICE_IDS is set, or if the number of
+      processes or GPUs is unknown.
     """
     place = None if environment.get("JAX_LOCAL_DEVICE_IDS") else _place(environment)
     if place is None:
@@ -19,7 +22,7 @@ def share(environment: Mapping[str, str] = os.environ) -> list[int] | None:
     index, processes = place
     seen = next((len(value.split(",")) for name in VISIBLE if (value := environment.get(name))), 0)
     here = int(environment.get("SLURM_GPUS_ON_NODE", "0"))
-    if processes == 1 or 0 < seen * processes <= here:  # SLURM shows each process its own alone
+    if processes == 1 or 0 < seen * processes <= here:  # SLURM shows each process only its own GPUs
         return []
     count = seen or here
     if count < processes:
@@ -28,7 +31,7 @@ def share(environment: Mapping[str, str] = os.environ) -> list[int] | None:
 
 
 def _place(environment: Mapping[str, str]) -> tuple[int, int] | None:
-    """Returns this process's index on its node and the number of processes there; None if unknown."""
+    """Returns the index of this process on its node, and the number of processes there; None if unknown."""
     try:
         if "SLURM_LOCALID" in environment:
             tasks, nodes = (int(environment[f"SLURM_STEP_NUM_{name}"]) for name in ("TASKS", "NODES"))

@@ -1,4 +1,4 @@
-"""Connects processes that train one network: they meet, wait for each other, and notice a lost one."""
+"""Connects the processes that train one network: start, barriers, broadcasts, and loss of a process."""
 
 import atexit
 import contextlib
@@ -20,9 +20,9 @@ from fourier_attn.train.distributed.signals import Interrupted
 from fourier_attn.train.distributed.watch import Watch, end
 
 T = TypeVar("T")
-PATIENCE_S = 50.0  # for the others to come, where `PATIENCE` does not say
-PATIENCE = "FOURIER_ATTN_PATIENCE_S"
-RETRY_S = 1.0  # between questions for the name of process 0's machine
+PATIENCE_S = 50.0  # default seconds to wait for all processes
+PATIENCE = "FOURIER_ATTN_PATIENCE_S"  # environment variable with another time
+RETRY_S = 1.0  # seconds between look-ups of the name of process 0's machine
 VARIABLES = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
 _questions = itertools.count()
 
@@ -42,19 +42,22 @@ def neighbours() -> int:
 
 @contextlib.contextmanager
 def joined(address: str | None = None, count: int | None = None, index: int | None = None) -> Iterator[None]:
-    """Joins the other processes of a run, if there are any, for the body of `with`.
+    """Joins the other processes of a run, if there are any, for the duration of the context.
 
-    SLURM, Open MPI and TPU slices are found by JAX itself; elsewhere the arguments say it, or the variables
-    JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID. Where another process ends before its time,
-    or is silent for half a minute, this one says so and ends, too, with exit code 2 where that was the
-    other's, and else 1: what they compute together can no longer be finished.
+    JAX detects SLURM, Open MPI and TPU slices. Elsewhere give the arguments, or set the environment variables
+    JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID.
 
-    The caller turns JAX's preemption service off before: it would take SIGTERM, and do nothing.
+    If another process ends early, or sends no sign of life for half a minute, this process prints a message
+    and exits as well, because their common computation cannot be finished. Its exit code is 2 if that of the
+    other process is 2, else 1.
+
+    The caller must disable JAX's preemption service, which would handle SIGTERM and ignore it.
 
     Args:
-      address: host:port of process 0.
-      count, index: number of processes, and which one this is.
-    Raises: ValueError where they do not fit each other.
+      address: host:port of process 0; default None: detected.
+      count: number of processes; default None: detected.
+      index: index of this process, from 0; default None: detected.
+    Raises: ValueError for arguments that do not fit each other.
     """
     arguments = _given(address, count, index)
     if arguments is None and not _detected():
@@ -63,7 +66,7 @@ def joined(address: str | None = None, count: int | None = None, index: int | No
     _connect(arguments)
     watch = Watch()
     table().key_value_set(f"host/{jax.process_index()}", socket.gethostname())
-    atexit.unregister(jax.distributed.shutdown)  # which would wait for processes that may be gone
+    atexit.unregister(jax.distributed.shutdown)  # it would wait for processes that may have ended
     try:
         yield
         _leave(watch)
@@ -84,14 +87,16 @@ def _leave(watch: Watch) -> None:
 
 
 def barrier(work: Callable[[], T], same: str = "") -> T:
-    """Runs `work` in every process; none continues before all have done it.
+    """Runs a function in every process, and waits until all processes have finished it.
 
-    Where `work` may end early in one of them, it must not itself wait for the others.
+    The function must not wait for other processes if it may fail in one of them.
 
     Args:
-      same: a text that must be that of process 0, or nothing has been done together.
-    Raises: ValueError in all processes where the text is another one in one of them, or `work` raised one
-      (OSError if the system was its cause); any other error of `work` in the process where it was raised.
+      work: the function.
+      same: a text that must be equal in all processes; default "".
+    Returns: the result of `work` in this process.
+    Raises: ValueError in all processes if `work` raised it in one of them (OSError if the system caused it),
+      or if the texts differ; any other error of `work` only in the process that raised it.
     """
     if jax.process_count() == 1:
         return work()
@@ -111,8 +116,8 @@ def barrier(work: Callable[[], T], same: str = "") -> T:
     for i, answer in enumerate(answers):
         if answer["same"] != answers[0]["same"]:
             raise ValueError(
-                f"the processes were not given the same: {answers[0]['same']} in process 0, {answer['same']} "
-                f"in process {i}; start all with one command line"
+                f"the processes differ: {answers[0]['same']} in process 0, {answer['same']} in process {i}; "
+                "start all with the same command line"
             )
     return result
 
@@ -128,7 +133,7 @@ def broadcast(work: Callable[[], T]) -> T:
 
 
 def primary_first(work: Callable[[], T]) -> T:
-    """Runs `work` as `barrier` does, on the primary process before the others."""
+    """Runs `work` as `barrier` does, but on the primary process before the others."""
     if is_primary():
         result = barrier(work)
         barrier(lambda: None)
@@ -138,7 +143,7 @@ def primary_first(work: Callable[[], T]) -> T:
 
 
 def _get(key: str) -> str:
-    """Waits for a value; a signal is handled within a second."""
+    """Waits for the value of a key; signals are handled within a second."""
     while True:
         try:
             return table().blocking_key_value_get(key, 1000)
@@ -148,16 +153,18 @@ def _get(key: str) -> str:
 
 
 def _given(address: str | None, count: int | None, index: int | None) -> tuple[str, int, int] | None:
-    """Returns the address, the number of processes and this one's index; None if nothing names them.
+    """Returns address, number of processes and index from arguments or the environment; None without them.
 
-    Raises: ValueError.
+    Args:
+      address, count, index: see `joined`.
+    Raises: ValueError for incomplete or invalid values.
     """
     named = [os.environ.get(name) for name in VARIABLES]
     address = address or named[0]
     values = []
     for value, text, name in ((count, named[1], VARIABLES[1]), (index, named[2], VARIABLES[2])):
         if value is None and text is not None and not text.isdigit():
-            raise ValueError(f"{name}={text!r} must be a number")
+            raise ValueError(f"{name}={text!r} must be an integer")
         values.append(int(text) if value is None and text is not None else value)
     count, index = values
     if address is None and count is None and index is None:
@@ -165,7 +172,7 @@ def _given(address: str | None, count: int | None, index: int | None) -> tuple[s
     if address is None or count is None or index is None:
         raise ValueError("--coordinator, --num_processes and --process_id belong together; give all three")
     if not 0 <= index < count:
-        raise ValueError(f"--process_id={index} must lie between 0 and --num_processes={count} less 1")
+        raise ValueError(f"--process_id={index} must be at least 0 and less than --num_processes={count}")
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 2**16:
         raise ValueError(f"--coordinator={address!r} must be host:port")
@@ -173,42 +180,42 @@ def _given(address: str | None, count: int | None, index: int | None) -> tuple[s
 
 
 def _detected() -> bool:
-    """Returns whether JAX finds that this is one of several: of Open MPI, a SLURM step or a TPU slice.
-
-    Pods meet by the variables.
-    """
+    """Returns whether JAX detects several processes, of Open MPI, a SLURM step or a TPU slice."""
     if os.environ.get("SLURM_STEP_NUM_TASKS") == "1":
-        return False  # a shell within a job of several tasks
+        return False  # a shell inside a job of several tasks
     try:
         return coordinator.launched() > 1
-    except OSError:  # a machine with TPUs where nothing answers that knows of slices
+    except OSError:  # a machine with TPUs without a metadata server
         return False
 
 
 def _patience() -> tuple[float, int]:
-    """Returns the seconds to wait for all processes, and the exit code if some do not come.
+    """Returns the seconds to wait for all processes, and the exit code if some do not connect.
 
-    The code is 1, which means that a restart may help, if the variable is set: then something starts the
-    processes at different times, as in pods.
+    If the environment variable is set, processes may start at different times, for example in pods. The exit
+    code is then 1, which means that a restart may help.
 
-    Raises: ValueError.
+    Raises: ValueError for an invalid value of the variable.
     """
     text = os.environ.get(PATIENCE)
     if text is None:
         return PATIENCE_S, 2
     if not text.isdecimal() or not 0 < int(text) < 10**6:
-        raise ValueError(f"{PATIENCE}={text!r} must be a whole number of seconds from 1 to 999999")
+        raise ValueError(f"{PATIENCE}={text!r} must be an integer number of seconds from 1 to 999999")
     return float(text), 1
 
 
 def _connect(arguments: tuple[str, int, int] | None) -> None:
-    """Meets the others. Where they do not come, JAX would end with a C++ stack, so it is given longer."""
+    """Connects to the other processes.
+
+    JAX gets a longer timeout than this function, because it would abort with a C++ stack trace.
+    """
     (patience, code), begin = _patience(), time.monotonic()
     if arguments:
         _find(arguments[0], begin + patience, code)
     where = f"{arguments[1]} processes at {arguments[0]}" if arguments else "processes"
     message = (
-        f"the {where} did not all come within {patience:.0f} s; see that each runs and reaches process 0"
+        f"the {where} did not all connect within {patience:.0f} s; check that each runs and reaches process 0"
     )
     late = threading.Timer(begin + patience - time.monotonic(), end, (message, code))
     late.daemon = True
@@ -230,9 +237,13 @@ def _connect(arguments: tuple[str, int, int] | None) -> None:
 
 
 def _find(address: str, deadline: float, code: int) -> None:
-    """Waits for the name of process 0's machine, which a pod has only once it has been started.
+    """Waits until the name of process 0's machine can be resolved, which for a pod takes until its start.
 
-    Raises: ValueError, or TimeoutError where the exit code is not to be 2.
+    Args:
+      address: host:port of process 0.
+      deadline: latest time, of `time.monotonic`.
+      code: exit code if it cannot be resolved.
+    Raises: ValueError if the exit code is 2, else TimeoutError.
     """
     host, _, port = address.rpartition(":")
     while True:
@@ -243,6 +254,6 @@ def _find(address: str, deadline: float, code: int) -> None:
             if time.monotonic() + RETRY_S > deadline:
                 kind = ValueError if code == 2 else TimeoutError
                 raise kind(
-                    f"--coordinator={address} cannot be found ({error.strerror}); name a host"
+                    f"--coordinator={address} cannot be resolved ({error.strerror}); give an existing host"
                 ) from error
         time.sleep(RETRY_S)

@@ -1,4 +1,4 @@
-"""A mesh of devices, and how the state and the batches of a run are sharded over it."""
+"""Shards the state and the batches of a run over a mesh of devices."""
 
 import math
 import re
@@ -13,24 +13,24 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from fourier_attn.config import TrainConfig
 
 AXES = ("seed", "data", "fsdp")
-SMALL = 4096  # numbers; arrays with fewer are not worth splitting
+SMALL = 4096  # arrays with fewer numbers are not sharded
 
 
 class Placement(NamedTuple):
-    """Where the arrays of a run lie.
+    """Places the arrays of a run on devices. The axes of the mesh are:
 
-        seed    the networks of a run with several seeds: no communication
-        data    the examples of a batch; parameters are on every device: gradients are summed
-        fsdp    examples, too; parameters and the optimiser's state are split along their longest axis,
-                gathered for the step, and gradients are summed where their parameters are
+        seed    networks of a run with several seeds, without communication
+        data    examples of a batch; every device has all parameters, and gradients are summed
+        fsdp    examples as well; parameters and optimizer state are split along their longest axis,
+                gathered for each step, and gradients are summed where their parameters are
 
-    One device, several devices and several processes differ in `mesh` only. Shardings name its axes factor
-    by factor, as ("data0", "data1", "data2") for 8 devices: an optical engine makes four pairs of eight
-    examples, and JAX can say that each lies on two of the devices only if there is an axis of these two.
+    One device, several devices and several processes differ only in `mesh`. Shardings use one axis for each
+    prime factor, for example ("data0", "data1", "data2") for 8 devices. An optical engine makes four pairs of
+    eight examples, and JAX can express that each pair is on two devices only with an axis of size two.
 
     Args:
-      mesh: of the axes `AXES`.
-      seeds: networks of the run; with several of them every array of the state has a leading axis.
+      mesh: devices with the axes `AXES`.
+      seeds: number of networks; with several, every array of the state has a leading axis. Default 1.
     Source: Rajbhandari et al., ZeRO, arXiv 1910.02054 (its third stage is fsdp).
     """
 
@@ -38,17 +38,20 @@ class Placement(NamedTuple):
     seeds: int = 1
 
     def sharding(self, *spec: str | tuple[str, ...] | None) -> NamedSharding:
-        """Returns the sharding with each axis of an array along one axis of `mesh`, or several."""
+        """Returns a sharding; `spec` has for each axis of an array an axis of `mesh`, several, or None."""
         names = [(axes,) if isinstance(axes, str) else axes or () for axes in spec]
         parts = [tuple(part for axis in axes for part in self.parts(axis)) for axes in names]
         return NamedSharding(_refined(self.mesh), PartitionSpec(*parts))
 
     def parts(self, axis: str) -> tuple[str, ...]:
-        """Returns the axes of the refined mesh that make up this one."""
+        """Returns the axes of the refined mesh that form the `axis` of `mesh`."""
         return tuple(f"{axis}{i}" for i in range(len(primes(self.mesh.shape[axis]))))
 
     def spec(self, shape: tuple[int, ...]) -> PartitionSpec:
-        """Returns the partition of an array of one network's state: the longest divisible axis is split."""
+        """Returns the partition of an array with a `shape` in one network's state.
+
+        The longest divisible axis is split over `fsdp`; small arrays are not split.
+        """
         n = self.mesh.shape["fsdp"]
         axes = [i for i, size in enumerate(shape) if size % n == 0]
         if n == 1 or not axes or math.prod(shape) < SMALL:
@@ -57,7 +60,7 @@ class Placement(NamedTuple):
         return PartitionSpec(*("fsdp" if i == longest else None for i in range(longest + 1)))
 
     def state(self, tree: Any) -> Any:
-        """Returns the sharding of each array of a state; shapes are enough."""
+        """Returns the sharding of each array in a `tree`, a state of arrays or shapes."""
 
         def of(leaf: Any) -> NamedSharding:
             spec = self.spec(leaf.shape) if self.seeds == 1 else ("seed", *self.spec(leaf.shape[1:]))
@@ -67,19 +70,21 @@ class Placement(NamedTuple):
 
     @property
     def batch(self) -> NamedSharding:
+        """Returns the sharding of the arrays of a batch."""
         return self.sharding(("data", "fsdp"))
 
     @property
     def keys(self) -> NamedSharding:
-        """Returns the sharding of one key, or of one for each seed."""
+        """Returns the sharding of one key, or of one key for each seed."""
         return self.sharding("seed") if self.seeds > 1 else self.sharding()
 
     @property
     def replicated(self) -> NamedSharding:
+        """Returns the sharding of arrays that all devices have."""
         return self.sharding()
 
     def abstract(self, tree: Any) -> Any:
-        """Shapes, dtypes and shardings of a state."""
+        """Returns shapes, dtypes and shardings of a state `tree`."""
 
         def of(leaf: Any, where: NamedSharding) -> jax.ShapeDtypeStruct:
             return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=where)
@@ -87,17 +92,17 @@ class Placement(NamedTuple):
         return jax.tree.map(of, tree, self.state(tree))
 
     def constrain(self, tree: Any) -> Any:
-        """Constrains the state to its sharding, inside a jitted function."""
+        """Constrains a state `tree` to its sharding, inside a jitted function."""
         return jax.lax.with_sharding_constraint(tree, self.state(tree))
 
     def gather(self, params: Any) -> Any:
-        """Replicates all parameters on every device, inside the step of one network."""
+        """Replicates the parameters `params` on every device, inside the step of one network."""
         if self.mesh.shape["fsdp"] == 1:
             return params
         return jax.tree.map(lambda p: jax.lax.with_sharding_constraint(p, self.replicated), params)
 
     def scatter(self, grads: Any) -> Any:
-        """Shards gradients like their parameters, inside the step of one network."""
+        """Shards the gradients `grads` like their parameters, inside the step of one network."""
         if self.mesh.shape["fsdp"] == 1:
             return grads
         return jax.tree.map(
@@ -105,9 +110,9 @@ class Placement(NamedTuple):
         )
 
     def shard_batch(self, batch: dict[str, np.ndarray]) -> dict[str, Any]:
-        """Shards a batch, of which every process has all rows and keeps its own."""
+        """Shards a `batch`; every process has all rows and keeps its own."""
         if self.mesh.size == 1:
-            return batch  # which the step itself puts where its state is, in less time
+            return batch  # the compiled step moves it to the device faster
         if jax.process_count() == 1:
             return jax.device_put(batch, self.batch)
 
@@ -118,8 +123,8 @@ class Placement(NamedTuple):
         return {name: own(array) for name, array in batch.items()}
 
     def highest(self, value: int) -> jax.Array:
-        """Returns the highest of the processes' values, without waiting for them."""
-        ours = np.full(self.mesh.devices.size, value, np.int32)  # of which each device takes one
+        """Returns the largest `value` of all processes, without waiting for it."""
+        ours = np.full(self.mesh.devices.size, value, np.int32)  # each device gets one element
         everywhere = self.sharding(AXES)
         values = jax.make_array_from_callback(ours.shape, everywhere, lambda index: ours[index])
         return values.max()
@@ -139,7 +144,7 @@ def _refined(mesh: Mesh) -> Mesh:
 
 
 def primes(n: int) -> list[int]:
-    """Returns the prime factors of n in rising order, with their multiplicities; [1] for 1."""
+    """Returns the prime factors of n in increasing order, with repetitions; [1] for 1."""
     factors, factor = [], 2
     while n > 1:
         if n % factor == 0:
@@ -151,7 +156,7 @@ def primes(n: int) -> list[int]:
 
 
 def to_host(tree: Any) -> Any:
-    """Arrays as NumPy's, whole, on every process."""
+    """Returns a tree with complete NumPy arrays on every process."""
 
     def one(leaf: Any) -> np.ndarray:
         if isinstance(leaf, jax.Array) and not (leaf.is_fully_addressable or leaf.is_fully_replicated):
@@ -162,14 +167,16 @@ def to_host(tree: Any) -> Any:
 
 
 def sizes(mesh: str, seeds: int, rows: int, devices: int) -> dict[str, int]:
-    """Devices along each axis.
+    """Returns the number of devices along each axis of the mesh.
 
     Args:
-      mesh: as "data=4,fsdp=2", where an axis that is not named has one device; "": by seed as far as the
-        number of seeds and that of devices have a common divisor, and the rest by data, as far as rows can
-        be split.
-      rows: of a batch, or of a micro-batch.
-    Raises: ValueError for a mesh that cannot be read, does not fit the devices, or splits rows or seeds
+      mesh: value of `train.mesh`, for example "data=4,fsdp=2"; other axes have one device. "": seeds are
+        split by the greatest common divisor of seeds and devices, and rows over the remaining devices as far
+        as possible.
+      seeds: number of networks.
+      rows: number of rows of a batch or micro-batch.
+      devices: number of devices.
+    Raises: ValueError for a mesh that cannot be parsed, does not fit the devices, or splits rows or seeds
       unevenly.
     """
     if not mesh:
@@ -180,20 +187,22 @@ def sizes(mesh: str, seeds: int, rows: int, devices: int) -> dict[str, int]:
         match = re.fullmatch(r"\s*(seed|data|fsdp)\s*=\s*([1-9]\d{0,5})\s*", part)
         if not match:
             raise ValueError(
-                f"train.mesh={mesh!r} cannot be read; write it like 'data=4,fsdp=2', with the axes "
+                f"train.mesh={mesh!r} is invalid; write it like 'data=4,fsdp=2', with the axes "
                 f"{', '.join(AXES)}"
             )
         if match[1] in counts:
-            raise ValueError(f"train.mesh={mesh!r} names {match[1]} twice")
+            raise ValueError(f"train.mesh={mesh!r} has {match[1]} twice; give it once")
         counts[match[1]] = int(match[2])
     counts = {axis: counts.get(axis, 1) for axis in AXES}
     if math.prod(counts.values()) != devices:
         raise ValueError(
-            f"train.mesh={mesh!r} asks for {math.prod(counts.values())} devices, and there are {devices}; "
+            f"train.mesh={mesh!r} needs {math.prod(counts.values())} devices, but {devices} are available; "
             "change it, or leave it empty"
         )
     if seeds % counts["seed"]:
-        raise ValueError(f"train.mesh={mesh!r}: seed={counts['seed']} must divide train.seeds={seeds}")
+        raise ValueError(
+            f"train.mesh={mesh!r}: seed={counts['seed']} must divide train.seeds={seeds}; change either"
+        )
     if rows % (counts["data"] * counts["fsdp"]):
         raise ValueError(
             f"train.mesh={mesh!r}: the {rows} rows of a (micro-)batch do not divide by data x fsdp = "
@@ -203,7 +212,7 @@ def sizes(mesh: str, seeds: int, rows: int, devices: int) -> dict[str, int]:
 
 
 def here(seeds: int = 1) -> Placement:
-    """Places everything on the first device of this process."""
+    """Returns a placement on the first device of this process, for `seeds` networks."""
     return Placement(Mesh(np.array(jax.local_devices()[:1]).reshape(1, 1, 1), AXES), seeds)
 
 
@@ -211,9 +220,9 @@ def place(config: TrainConfig, batch: int) -> Placement:
     """Returns the placement of a run on the available devices.
 
     Args:
-      config: the `train` part.
-      batch: rows of a batch.
-    Raises: ValueError as `sizes`; and where a process would have nothing to do.
+      config: the `train` part of the configuration.
+      batch: number of rows of a batch.
+    Raises: ValueError as `sizes`, and if a process would have no device to use.
     """
     devices, rows = jax.devices(), batch // config.accumulate
     mesh = sizes(config.mesh, config.seeds, rows, len(devices))

@@ -1,4 +1,4 @@
-"""Notices where another process of the same run is lost, and ends this one, which would wait for ever."""
+"""Detects the loss of another process of the run, and ends this one, which would otherwise wait forever."""
 
 import contextlib
 import itertools
@@ -10,15 +10,15 @@ import jax
 
 from fourier_attn.train.distributed.coordinator import dismiss, table
 
-BEAT_S = 1.0  # between signs of life
-SILENCE = 30  # beats after which a process counts as lost
-LEFT = "left: "  # before the exit code and the reason, instead of a sign of life
+BEAT_S = 1.0  # seconds between signs of life
+SILENCE = 30  # number of missing signs of life after which a process counts as lost
+LEFT = "left: "  # prefix of exit code and reason, which replace a sign of life
 
 
 class Watch:
-    """Gives signs of life, looks for those of the others, and ends this process where one of them is lost.
+    """Publishes signs of life, checks those of the others, and ends this process if one of them is lost.
 
-    Silence is counted in this process's own beats: where it was itself halted, none of the others is lost.
+    Silence is counted in this process's own beats, so that others do not count as lost while it is suspended.
     """
 
     def __init__(self) -> None:
@@ -30,10 +30,7 @@ class Watch:
         threading.Thread(target=self.listen, daemon=True).start()
 
     def beat(self) -> None:
-        """Publishes this process's sign of life, and reads those of the others.
-
-        A process that can no longer do that counts as lost for the others.
-        """
+        """Publishes this process's signs of life, and reads those of the others, until `stop` is called."""
         seen: dict[int, tuple[str, int]] = dict.fromkeys(self.others, ("", 0))
         for number in itertools.count():
             if self.stopped.wait(BEAT_S):
@@ -55,17 +52,23 @@ class Watch:
                 if seen[i][0] != value:
                     seen[i] = value, number
                 elif number - seen[i][1] > SILENCE:
-                    self.lost(f"process {i} has not been heard of for {SILENCE * BEAT_S:.0f} s")
+                    self.lost(f"process {i} has sent no sign of life for {SILENCE * BEAT_S:.0f} s")
 
     def listen(self) -> None:
-        """Ends this process where process 0, which holds the table, does not answer."""
+        """Ends this process if process 0, which has the table, does not answer."""
         while not self.stopped.wait(BEAT_S):
             self.unanswered += 1
             if self.unanswered > SILENCE:
                 self.lost(f"process 0 has not answered for {SILENCE * BEAT_S:.0f} s", answers=False)
 
     def lost(self, reason: str, code: int = 1, answers: bool = True) -> None:
-        """Ends this process; lets the others know, if the table answers."""
+        """Ends this process, after informing the others.
+
+        Args:
+          reason: the message.
+          code: exit code; default 1.
+          answers: whether the table answers, so that others can be informed; default True.
+        """
         if not self.stopped.is_set():
             if answers:
                 self.leave(reason, code)
@@ -73,7 +76,12 @@ class Watch:
             end(reason + cure, code)
 
     def leave(self, reason: str, code: int) -> None:
-        """Tells the others that this process ends, and with which exit code they are to."""
+        """Informs the others that this process ends.
+
+        Args:
+          reason: the message.
+          code: exit code of this process, and of the others.
+        """
         self.stopped.set()
         with contextlib.suppress(RuntimeError):
             self.client.key_value_set(
@@ -82,14 +90,14 @@ class Watch:
         dismiss("leave")
 
     def stop(self) -> None:
-        """Stops watching, since all processes have finished."""
+        """Stops watching, after all processes have finished."""
         self.stopped.set()
         self.beating.join()
 
 
 def end(message: str, code: int) -> None:
-    """Ends this process from another thread than that which hangs."""
-    if sys.stdout:  # which only process 0 has
+    """Prints an error, and ends this process with an exit code, while its main thread may be blocked."""
+    if sys.stdout:  # only process 0 has it
         sys.stdout.flush()
     os.write(2, f"error: {message}\n".encode())
     dismiss("end" if code == 2 else "leave")
