@@ -498,7 +498,7 @@ def note_unknown(answer: Answer) -> None:
 def predict(run: str | Path | Predictor, text: str, text_pair: str | None = None) -> list[tuple[str, float]]:
     """Returns the answers to one text or pair of texts, with their probabilities.
 
-        [(label, probability)] = predict("runs/fnet-imdb", "a fine film")
+        >>> [(label, probability)] = predict("runs/fnet-imdb", "a fine film")  # doctest: +SKIP
 
     A task with classes has one answer, its likeliest class. With several labels all are returned, the
     likeliest first. A task on numbers returns ("score", number), a masked language model the five likeliest

@@ -26,7 +26,7 @@ SHOWN = 20  # largest number of class weights that are printed
 def training_objective(head: str, weights: np.ndarray | None = None, smoothing: float = 0.0) -> Objective:
     """Returns the objective of a head, with class weights and label smoothing in its training loss.
 
-        L = sum_i v_i l_i / sum_i v_i,    v_i = weights[y_i]
+        L = (sum_i v_i l_i) / (sum_i v_i),    v_i = weights[y_i]
         l_i = -(1 - s) log p_i[y_i] - s mean_c log p_i[c]
 
     The sum is over examples, or over all tokens with a label. A mixed image (mixup, cutmix) counts with both

@@ -139,7 +139,9 @@ def warmup(config: OptimConfig) -> int:
 def schedule(name: str, peak: float, warmup: int, steps: int) -> optax.Schedule:
     """Returns the learning rate as a function of the step.
 
-        rate(n) = peak (n + 1) / warmup    for n < warmup, then constant or falling to 0 at `steps`
+        rate(n) = (n + 1) p / w    for n < w, with p = `peak` and w = `warmup`
+
+    After the warm-up the rate is constant, or falls to 0 at `steps` along half a cosine or a line.
 
     Args:
       name: "constant", "cosine" or "linear".
