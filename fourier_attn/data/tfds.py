@@ -44,8 +44,8 @@ def is_prepared(builder: tfds.core.DatasetBuilder) -> bool:
     """Returns whether the data set exists. Raises: ValueError for an incomplete data set."""
     if not builder.is_prepared() and builder.data_path.exists():
         raise ValueError(
-            f"the data set in {builder.data_path} is incomplete (dataset_info.json is missing); move this "
-            "folder and prepare the data set again"
+            f"the data set in {builder.data_path} is incomplete and cannot be read (dataset_info.json is "
+            "missing); move this folder and prepare the data set again"
         )
     return builder.is_prepared()
 

@@ -167,7 +167,7 @@ def test_a_measured_device_that_has_moved_is_named_anew(tmp_path: Path) -> None:
     knob = f"{ENGINE}.device.file"
     config_file.save(run, c, {"device": fingerprints.device_fingerprint(c)})
     new = str((tmp_path / "old.npz").rename(tmp_path / "new.npz"))
-    with pytest.raises(ValueError, match=rf"other measured devices .*now: --config.{knob}=FILE"):
+    with pytest.raises(ValueError, match=rf"other measured devices .*new paths: --config.{knob}=FILE"):
         fingerprints.check_files(run, config_file.load(run))
     named = config.with_absolute_paths(read(f"{ENGINE}={new}"))
     assert config_file.differing(run, named) == {}

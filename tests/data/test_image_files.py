@@ -101,7 +101,7 @@ def damaged(where: Path, name: str, change: Callable[[bytes], bytes]) -> None:
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("train-labels-idx1-ubyte", lambda b: idx_file(np.zeros(59, np.uint8)), "60 images and 59 labels"),
+        ("train-labels-idx1-ubyte", lambda b: idx_file(np.zeros(59, np.uint8)), "60 images, but 59 labels"),
         ("train-images-idx3-ubyte", lambda b: b[:-1], "47,039 bytes of data, but its header says"),
         ("train-images-idx3-ubyte", lambda b: b[:7], "is not an IDX file of bytes with 3 axes"),
         ("t10k-labels-idx1-ubyte", lambda b: b"\x1f\x8b" + b, "is not an IDX file of bytes with 1 axes"),
@@ -143,7 +143,7 @@ def test_files_that_are_cut_off_or_missing(tmp_path: Path) -> None:
         ("bin", "test_batch.bin", lambda b: b"", "0 bytes, not a multiple of 3073"),
         ("bin", "test_batch.bin", lambda b: b"\x0a" + b[1:], "a label of 10 or more"),
         ("delta", "labels.npz", lambda b: b[:-30], "contains no labels"),
-        ("delta", "data_batch_1.delta.xz", lambda b: lzma.compress(bytes(3072)), "13 images and 15 labels"),
+        ("delta", "data_batch_1.delta.xz", lambda b: lzma.compress(bytes(3072)), "13 images, but 15 labels"),
     ],
 )
 def test_damaged_cifar_files(tmp_path: Path, form: str, name: str, change: Callable, message: str) -> None:

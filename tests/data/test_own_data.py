@@ -153,7 +153,7 @@ BAD = {
     "long line": ("a.csv", HEAD + b"x" * (2**24 + 1) + b",a\n", "line 2 has more than 16,777,216 bytes"),
     "long field": ("a.csv", HEAD + b'"' + 3 * (b"x" * 2**23 + b"\n"), "line 2 is not a valid row"),
     "mixed": ("a.csv", HEAD + b"one,0.5\ntwo,high\n", "are words and numbers: .*line 2 has '0.5', .*line 3"),
-    "huge number": ("a.csv", HEAD + b"one,0.5\ntwo,1e300\n", "line 3 has the label 1e300, beyond"),
+    "huge number": ("a.csv", HEAD + b"one,0.5\ntwo,1e300\n", "line 3 has the label 1e300, larger than"),
     "too many": ("a.csv", HEAD + b"".join(b"t,l%d\n" % i for i in range(200)), "200 different labels in 200"),
     "json": ("a.jsonl", b'{"text": "a", "label": 1}\n{"text"\n', "line 2 is not a JSON object"),
     "json list": ("a.jsonl", b"[1]\n", "line 1 must be a JSON object, not '\\[1\\]'"),
@@ -171,7 +171,7 @@ BAD = {
     "json mixed": ("a.jsonl", b'{"text": "a", "label": 1}\n{"label": 1}\n', "line 2: text is missing"),
     "gz": ("a.csv.gz", b"no gzip", "a.csv.gz cannot be read"),
     "bomb": ("a.csv.xz", lzma.compress(HEAD + b"a" * 2**26, preset=0), "more than"),
-    "name": ("a.xlsx", b"", "a.xlsx is not a table that can be read; its name must end in .csv"),
+    "name": ("a.xlsx", b"", "a.xlsx is not a readable table; its name must end in .csv"),
     "few": ("a.csv", HEAD + b"one,a\ntwo,b\n", "has 2 rows, too few to hold out data.holdout=0.2"),
     "parquet": ("a.parquet", b"PAR1", "a.parquet"),
 }

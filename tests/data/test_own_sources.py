@@ -180,7 +180,7 @@ def test_what_lies_beside_images(tmp_path: Path) -> None:
     settings.labels = ("cat", "dog", "empty")
     assert "train has no rows of the class 'empty'" in "\n".join(image_folders.read(settings)[2])
     settings.validation = str(tmp_path / "test")
-    with pytest.raises(ValueError, match=r"data.validation=.*test has no images in folders of classes"):
+    with pytest.raises(ValueError, match=r"data.validation=.*test has no images in subfolders of classes"):
         image_folders.read(settings)
 
 

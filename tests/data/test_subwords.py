@@ -128,7 +128,7 @@ def test_files_that_are_no_tokenizer(name: str, tmp_path: Path) -> None:
 def test_too_small_a_vocabulary() -> None:
     with pytest.raises(ValueError, match="data.vocab=7 must be at least 8"):
         fit("bpe", TEXTS, 7)
-    with pytest.raises(ValueError, match=r"has no token '<pad>'"):
+    with pytest.raises(ValueError, match=r"lacks the token '<pad>'"):
         special(load_other())
 
 

@@ -286,7 +286,7 @@ def test_directories_that_cannot_be_used(toy: config.Config, tmp_path: Path) -> 
         ("train.epochs", 0, "train.epochs=0 must be at least 1"),
         ("train.patience", -1, "train.patience=-1 must not be negative"),
         ("data.batch", 0, "data.batch=0 must be at least 1"),
-        ("data.buckets", (32, 16), "must be positive and rise"),
+        ("data.buckets", (32, 16), "must be positive and increase"),
         ("data.tokenizer", "letters", "data.tokenizer='letters' is unknown"),
         ("data.holdout", 1.0, "data.holdout=1.0 must lie between 0 and 1"),
         ("data.train_examples", -5, "data.train_examples=-5 must not be negative"),
