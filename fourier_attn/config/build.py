@@ -274,6 +274,10 @@ def from_dict(values: Mapping[str, Any]) -> Config:
 
 
 def _overwrite(config: Any, values: Mapping[str, Any], path: str) -> None:
+    """Sets the options of `config` to `values`, in place; `path` is its dotted path with a dot at the end.
+
+    Raises: ValueError for an unknown option.
+    """
     for name, value in values.items():
         if isinstance(config.get(name), Parts) and not isinstance(config, Parts):
             continue  # an engine, which `read_engine` has read

@@ -105,6 +105,7 @@ def _type(annotation: Any) -> str:
 
 
 def _line(name: str, value: Any, text: str) -> Iterator[str]:
+    """Yields the lines for an option with its `name`, its default `value` and its description `text`."""
     head = f"{name + ' = ' + repr(value):<44}  "
     yield from textwrap.wrap(head + text, 110, subsequent_indent=" " * 46, drop_whitespace=True)
 

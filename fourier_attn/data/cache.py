@@ -238,7 +238,6 @@ class _Summed(io.RawIOBase):
 
     Args:
       file: the file.
-      piece: bytes to write.
     """
 
     def __init__(self, file: BinaryIO):
@@ -248,6 +247,7 @@ class _Summed(io.RawIOBase):
         return True
 
     def write(self, piece: Any) -> int:
+        """Writes the bytes `piece`."""
         self.digest.update(piece)
         return self.file.write(piece)
 

@@ -51,6 +51,13 @@ def prepare(dataset: str, source: str | Path, data_dir: str | None = None) -> tf
 
 
 def _build(builder: Any, dataset: str, source: Path) -> None:
+    """Builds a data set with TFDS.
+
+    Args:
+      builder: TFDS's builder.
+      dataset: a key of `READERS`.
+      source: the folder or archive with the copy.
+    """
     if not sys.stderr.isatty():
         tfds.disable_progress_bar()
     # Read everything before anything is written.

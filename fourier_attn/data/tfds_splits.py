@@ -49,6 +49,7 @@ def _decoded(contents: bytes, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _unreadable(builder: Any, split: str, error: Exception) -> str:
+    """Returns the message for a `split` of a `builder` that cannot be read because of an `error`."""
     return (
         f"split {split!r} of the data set in {builder.data_path} cannot be read "
         f"({type(error).__name__}: {str(error)[:200]}); move this folder and prepare the data set again"

@@ -34,11 +34,7 @@ ACROSS, ACROSS_NAMED = 4, 2  # maps in a line, without and with names of tokens
 
 @runtime_checkable
 class Network(Protocol):
-    """Declares the part of `fourier_attn.inference.predictor.Predictor` that this module uses.
-
-    Args:
-      inputs, text_pairs, texts, images, questions: see the methods of `Predictor`.
-    """
+    """Declares the part of `fourier_attn.inference.predictor.Predictor` that this module uses."""
 
     config: Config
     network: Any
@@ -46,11 +42,17 @@ class Network(Protocol):
     tokenizer: Any
     task: Task
 
-    def __call__(self, inputs: Any, text_pairs: Any = None) -> list[dict[str, Any]]: ...
+    def __call__(self, inputs: Any, text_pairs: Any = None) -> list[dict[str, Any]]:
+        """Returns the answers to `inputs` and `text_pairs`."""
+        ...
 
-    def text_batches(self, texts: Sequence[Any], text_pairs: Sequence[Any] | None = None) -> Split: ...
+    def text_batches(self, texts: Sequence[Any], text_pairs: Sequence[Any] | None = None) -> Split:
+        """Returns `texts` and `text_pairs` as batches."""
+        ...
 
-    def image_batches(self, images: Sequence[Any], questions: Sequence[str] | None = None) -> Split: ...
+    def image_batches(self, images: Sequence[Any], questions: Sequence[str] | None = None) -> Split:
+        """Returns `images` and `questions` as batches."""
+        ...
 
 
 class Explanation(NamedTuple):

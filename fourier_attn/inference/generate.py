@@ -211,6 +211,7 @@ class Generator:
         return rows
 
     def _answer(self, row: Sequence[int], new: Sequence[int], logs: np.ndarray) -> dict[str, Any]:
+        """Returns the answer for a prompt `row`, its `new` tokens, and their log-probabilities `logs`."""
         before = decode(self.tokenizer, row)
         return {
             "text": decode(self.tokenizer, [*row, *new]).removeprefix(before),

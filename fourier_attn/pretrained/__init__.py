@@ -140,6 +140,7 @@ def save(path: str | Path, config: Fields, params: Any, format: str = "safetenso
 
 
 def _weights(file: Path, contents: files.Contents, mixer: str | None, head: str | None) -> Weights:
+    """Returns the weights in the `contents` of a `file`; for `mixer` and `head` see `read`."""
     if vit.recognised(contents.arrays):
         return _vision(file, contents, mixer, head)
     arrays = names.completed(contents.arrays)
@@ -166,7 +167,10 @@ def _weights(file: Path, contents: files.Contents, mixer: str | None, head: str 
 
 
 def _vision(file: Path, contents: files.Contents, mixer: str | None, head: str | None) -> Weights:
-    """Reads a vision transformer in Hugging Face's layout."""
+    """Returns a vision transformer in Hugging Face's layout from the `contents` of a `file`.
+
+    For `mixer` and `head` see `read`.
+    """
     if mixer not in (None, "attention"):
         raise ValueError(f"mixer={mixer!r} has no effect, because every block has parameters; leave it out")
     arrays, notes = contents.arrays, []

@@ -160,6 +160,7 @@ def _layout(shapes: Shapes, mixer: str) -> tuple[str, ...]:
 
 
 def _size(shapes: Shapes, path: str, axes: int) -> tuple[int, ...]:
+    """Returns the shape at `path` in `shapes`. Raises: KeyError if it does not have this many `axes`."""
     if len(shapes.get(path, ())) != axes or min(shapes[path]) < 1:
         raise KeyError(path)
     return shapes[path]

@@ -131,6 +131,17 @@ def _config(
     head: str | None,
     notes: list[str],
 ) -> Any:
+    """Returns the `model` part of the configuration.
+
+    Args:
+      arrays: arrays by name.
+      prefix: prefix of their names, "" or "vit.".
+      published: contents of config.json.
+      seen: contents of preprocessor_config.json.
+      head: argument of `fourier_attn.pretrained.read`; None: from the file.
+      notes: assumptions are appended here.
+    Raises: ValueError, KeyError and others for another model.
+    """
     d, channels, patch, other = arrays[prefix + PATCHES].shape
     places = arrays[f"{prefix}embeddings.position_embeddings"].shape[1] - 1
     rows = math.isqrt(places)
@@ -185,9 +196,15 @@ def _config(
 
 
 def _channels(seen: Mapping[str, Any], key: str, neutral: float, channels: int) -> tuple[float, ...]:
-    """Returns the statistics of pixels / 255; by default as published, for pixels from -1 to 1.
+    """Returns a statistic of pixels / 255; by default as published, for pixels from -1 to 1.
 
-    A processor applies them to pixels times its factor; if it does not normalise, they are the neutral ones.
+    A processor applies it to pixels times its factor.
+
+    Args:
+      seen: contents of preprocessor_config.json.
+      key: "image_mean" or "image_std".
+      neutral: the value if the processor does not normalise.
+      channels: number of channels.
     """
     values = seen.get(key, (0.5,) * channels) if seen.get("do_normalize", True) else (neutral,) * channels
     factor = float(seen.get("rescale_factor", 1 / 255)) if seen.get("do_rescale", True) else 1.0

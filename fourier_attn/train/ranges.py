@@ -52,12 +52,20 @@ class Watcher:
                     )
 
     def _forward(self, network: model.Model, engine_index: int, oracles: Collection[str]) -> Any:
+        """Returns the forward pass of the network, which counts values.
+
+        Args:
+          network: the model.
+          engine_index: 0 for the engines of training, -1 for those of evaluation.
+          oracles: converters that use the range "auto".
+        """
         watching = model.with_engines(
             network, lambda engine: watched(engine, self._count, oracles), engine_index
         )
         return make_forward(watching)
 
     def _count(self, layer: tuple[str, ...], converter: str, counts: Any) -> None:
+        """Stores the `counts` of values in front of the `converter` of a `layer`."""
         # reading the counts here would be a deadlock: the program waits for this callback
         self.seen.append(((layer, converter), counts))
 
@@ -162,7 +170,7 @@ def _get(params: Any, path: tuple[str, ...]) -> Any:
 
 
 def _put(params: Any, path: tuple[str, ...], value: np.ndarray) -> Any:
-    """Returns the parameters with a new `value` at a `path`, on the devices of the old one."""
+    """Returns `params` with a new `value` at a `path`, on the devices of the old one."""
     name, *rest = path
     if rest:
         return {**params, name: _put(params.get(name, {}), tuple(rest), value)}

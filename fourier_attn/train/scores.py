@@ -188,6 +188,7 @@ def why_undefined(name: str, prediction: Any, label: Any) -> str:
 
 
 def _why(name: str, prediction: np.ndarray, label: np.ndarray) -> str:
+    """Returns why the score `name` of `prediction` and `label` is undefined; "" if it is defined."""
     if np.isnan(label).any():
         return "a label is not a number"
     if name in CORRELATIONS and _constant(label):
@@ -216,11 +217,13 @@ def _checked(prediction: Any, label: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _correlation(name: str, of: Callable[..., Any], prediction: Any, label: Any) -> float:
+    """Returns a correlation of `prediction` and `label`, from its `name` and SciPy's function `of`."""
     prediction, label = _checked(prediction, label)
     return math.nan if _why(name, prediction, label) else float(of(prediction, label).statistic)
 
 
 def _error(name: str, prediction: Any, label: Any, of: Callable[[np.ndarray], np.ndarray]) -> float:
+    """Returns the mean of a function `of` (prediction - label); `name` is a key of `SCORES`."""
     prediction, label = _checked(prediction, label)
     return math.nan if _why(name, prediction, label) else float(np.mean(of(prediction - label)))
 

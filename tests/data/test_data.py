@@ -77,7 +77,9 @@ def test_buckets_and_tokenizer_of_a_task(data_dir: str, tmp_path: Path) -> None:
 
 
 def test_unknown_task(data_dir: str) -> None:
-    with pytest.raises(ValueError, match="data.task='imbd' is unknown; did you mean imdb. Choose one of reviews, imdb"):
+    with pytest.raises(
+        ValueError, match="data.task='imbd' is unknown; did you mean imdb. Choose one of reviews, imdb"
+    ):
         reading.read(settings(data_dir, task="imbd"))
 
 

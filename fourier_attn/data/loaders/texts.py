@@ -56,7 +56,11 @@ def load(config: DataConfig, directory: Path, say: Callable[[str], None], **orde
 
 
 def _encoded(config: DataConfig, directory: Path, say: Callable[[str], None]) -> CachedSplits:
-    """Encodes the splits or takes them from the cache, and saves the tokenizer in the run's directory."""
+    """Encodes the splits or takes them from the cache, and saves the tokenizer in the run's directory.
+
+    Args:
+      config, directory, say: see `load`.
+    """
     place = cache.of_tfds(config)
     restore_tokenizer(place, config, directory)
     if cached := place.find(directory):

@@ -61,6 +61,15 @@ def builder(data_dir: str | None) -> tfds.core.DatasetBuilder:
 
 
 def _examples(images: np.ndarray, labels: np.ndarray, split: str, folder: Path) -> Iterator[tuple[int, dict]]:
+    """Returns an iterator over the examples of a split, in the form of TFDS.
+
+    Args:
+      images: uint8 (n, 32, 32, 3).
+      labels: indices of classes (n,).
+      split: name of the split.
+      folder: folder of the copy, for messages.
+    Raises: ValueError for different numbers of images and labels.
+    """
     if len(images) != len(labels):
         raise ValueError(
             f"{split} in {folder} has {len(images):,} images, but {len(labels):,} labels; get the files again"

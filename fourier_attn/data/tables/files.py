@@ -147,7 +147,6 @@ class _Limited(io.RawIOBase):
       contents: an open file.
       path: its name, for the message.
       limit: largest number of bytes.
-      buffer: gets the bytes.
     """
 
     def __init__(self, contents: Any, path: Path, limit: int) -> None:
@@ -157,6 +156,7 @@ class _Limited(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
+        """Reads the next bytes into `buffer`, and returns their number."""
         count = self.contents.readinto(buffer)
         self.size += count
         if self.size > self.limit:

@@ -48,6 +48,7 @@ def _for(columns: Columns, objects: bool) -> Columns:
 
 
 def _in_columns(path: Path, begin: str, tags: Collection[str]) -> bool:
+    """Returns whether a source has columns, from its `path`, its `begin` and the known `tags`."""
     bare = path.with_suffix("") if files.ending(path) in formats.PACKED else path
     lines = [line for line in begin.splitlines() if line.strip() and not line.startswith(DOCUMENT)]
     first = next(iter(lines), "").split()

@@ -63,7 +63,6 @@ class _Rejoined(io.RawIOBase):
     Args:
       head: the bytes.
       file: the file.
-      buffer: gets the bytes.
     """
 
     def __init__(self, head: bytes, file: Any):
@@ -73,6 +72,7 @@ class _Rejoined(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
+        """Reads the next bytes into `buffer`, and returns their number."""
         piece = self.head[: len(buffer)] or self.file.read1(len(buffer))
         self.head = self.head[len(piece) :]
         buffer[: len(piece)] = piece
@@ -146,6 +146,14 @@ def find_column(values: Collection[str], names: Sequence[str]) -> str | None:
 
 
 def _rows(stream: Any, name: str, end: str, column: str) -> Iterator[formats.Row]:
+    """Yields the rows of a stream.
+
+    Args:
+      stream: the open stream.
+      name: its name, for messages.
+      end: ending of the format.
+      column: name of the only column of a file of texts.
+    """
     if end == ".txt":
         yield from formats.texts(stream, name, column)
     elif end == ".jsonl":

@@ -126,6 +126,7 @@ def read_file(path: Path, answered: bool = True) -> Iterator[Question]:
 
 
 def _list(values: Any, key: str, place: str) -> list[Any]:
+    """Returns the list `values[key]`. Raises: ValueError, which names the `place`, without such a list."""
     found = values.get(key) if isinstance(values, dict) else None
     if not isinstance(found, list):
         raise ValueError(f"{place} has no list {key!r}; give a file in SQuAD's form")
@@ -133,6 +134,7 @@ def _list(values: Any, key: str, place: str) -> list[Any]:
 
 
 def _text(values: Any, key: str, place: str) -> str:
+    """Returns the text `values[key]`. Raises: ValueError, which names the `place`, without such a text."""
     found = values.get(key) if isinstance(values, dict) else None
     if not isinstance(found, str) or not found.strip():
         raise ValueError(f"{place} has {key}={found!r:.40}, not a text; give a text")
@@ -142,6 +144,15 @@ def _text(values: Any, key: str, place: str) -> str:
 
 
 def _question(values: Any, context: str, place: str, answered: bool) -> Question:
+    """Returns a question from its JSON object.
+
+    Args:
+      values: the JSON object.
+      context: text of the context.
+      place: place of the question, for messages.
+      answered: whether it must have answers.
+    Raises: ValueError for an invalid question.
+    """
     text = _text(values, "question", place)
     name = str(values.get("id", place.rpartition(", ")[2]))
     if values.get("is_impossible") is True:
@@ -155,6 +166,10 @@ def _question(values: Any, context: str, place: str, answered: bool) -> Question
 
 
 def _answer(values: Any, context: str, place: str) -> tuple[str, int]:
+    """Returns text and first character of an answer from its JSON object `values`.
+
+    Raises: ValueError, which names the `place`, for an answer that is not in the `context`.
+    """
     text, start = _text(values, "text", place), values.get("answer_start")
     if not isinstance(start, int) or isinstance(start, bool) or start < 0:
         raise ValueError(f"{place} has answer_start={start!r:.40}, not an integer from 0; fix it")

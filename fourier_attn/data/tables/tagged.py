@@ -98,6 +98,14 @@ def check_available(config: DataConfig) -> None:
 
 
 def _read(config: DataConfig, split: str, columns: Columns) -> TaggedSplit:
+    """Reads the sentences of a split.
+
+    Args:
+      config: the `data` part of the configuration.
+      split: name of the split.
+      columns: columns of words and tags.
+    Raises: ValueError for a file without sentences or tags.
+    """
     found = list(read_file(paths.given(config[split]), columns))
     if not found:
         raise ValueError(f"data.{split}={config[split]} has no sentences; add some, or give another file")

@@ -98,6 +98,13 @@ def _among(values: np.ndarray, rising: np.ndarray) -> np.ndarray:
 
 
 def _label_notes(labels: np.ndarray, columns: Columns, classes: tuple[str, ...]) -> list[str]:
+    """Returns notes on the labels of the training set.
+
+    Args:
+      labels: the labels.
+      columns: columns of texts and labels.
+      classes: names of the classes; (): labels are numbers.
+    """
     if classes:
         several = labels.ndim > 1
         bare = int((labels.sum(axis=-1) == 0).sum()) if several else 0

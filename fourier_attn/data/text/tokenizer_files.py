@@ -33,11 +33,6 @@ class SentencePiece:
 
     Args:
       contents: contents of the file.
-      token: a token.
-      index: a token id.
-      texts: n texts.
-      add_special_tokens: not used; no special tokens are added.
-      ids: token ids.
     Raises: ValueError for a file that is not such a model, and for a normaliser that makes texts much longer.
     """
 
@@ -55,20 +50,24 @@ class SentencePiece:
         tokenizer_checks.check_table(model.normalizer_spec.precompiled_charsmap)
 
     def get_vocab_size(self) -> int:
+        """Returns the number of tokens."""
         return self.processor.GetPieceSize()
 
     def token_to_id(self, token: str) -> int | None:
+        """Returns the id of a `token`; None for an unknown one."""
         index = self.processor.PieceToId(token)
         return index if self.processor.IdToPiece(index) == token else None
 
     def id_to_token(self, index: int) -> str:
+        """Returns the token with the id `index`."""
         return self.processor.IdToPiece(index)
 
     def encode_batch_fast(self, texts: Sequence[str], add_special_tokens: bool = False) -> list["Ids"]:
+        """Returns the ids of each of the `texts`; `add_special_tokens` is not used."""
         return [Ids(self.processor.EncodeAsIds(text)) for text in texts]
 
     def encode_batch(self, texts: Sequence[str], add_special_tokens: bool = False) -> list["Ids"]:
-        """Returns the ids of each of the `texts`, with the characters of each piece; see the class."""
+        """Returns ids and characters of each of the `texts`; `add_special_tokens` is not used."""
         return [self._pieces(text) for text in texts]
 
     def _pieces(self, text: str) -> "Ids":
@@ -82,6 +81,7 @@ class SentencePiece:
         return Ids([piece.id for piece in pieces], list(zip(begins, stops, strict=True)))
 
     def decode(self, ids: Sequence[int]) -> str:
+        """Returns the text of token `ids`."""
         return self.processor.DecodeIds(list(ids))
 
 

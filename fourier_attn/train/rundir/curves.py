@@ -70,6 +70,7 @@ def _points(metric: str, split: str, lines: Lines) -> list[tuple[float, float, f
 
 
 def _plot_metric(axes: Axes, metric: str, epochs: Lines) -> None:
+    """Plots the `metric` of training and validation, from the lines at the end of `epochs`, into `axes`."""
     for split in ("train", "validation"):
         if points := _points(metric, split, epochs):
             epoch, value, deviation = np.array(points).T
@@ -78,12 +79,14 @@ def _plot_metric(axes: Axes, metric: str, epochs: Lines) -> None:
 
 
 def _plot_test(axes: Axes, metric: str, lines: Lines) -> None:
+    """Plots the `metric` of the test, from all `lines`, into `axes`."""
     for epoch, value, _ in _points(metric, "test", lines):
         shown = f"{100 * value:.2f} %" if metric == "accuracy" else f"{value:.3g}"
         axes.plot(epoch, value, "k*", ms=8, label=f"test, {shown}")
 
 
 def _mark_best(axes: Axes, metric: str, epochs: Lines) -> None:
+    """Marks the epoch with the best `metric`, from the lines at the end of `epochs`, in `axes`."""
     points = _points(metric, "validation", epochs)
     if points:
         best = monitor.best([point[:2] for point in points], metric)[0]

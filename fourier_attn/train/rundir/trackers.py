@@ -21,15 +21,17 @@ ID = "wandb-id.txt"  # in the run's directory
 class Tracker(Protocol):
     """Declares a tracker. `flush` is called before every checkpoint.
 
-    Args:
-      step: number of training steps made.
-      epoch: number of epochs done, which may be a fraction.
-      values: metrics by name, for example "train/loss".
+    Metrics have names like "train/loss"; epochs may be fractions.
     """
 
-    def write(self, step: int, epoch: int | float, values: Mapping[str, float]) -> None: ...
-    def flush(self) -> None: ...
-    def close(self) -> None: ...
+    def write(self, step: int, epoch: int | float, values: Mapping[str, float]) -> None:
+        """Logs metrics, `values` by name, at a `step` and an `epoch`."""
+
+    def flush(self) -> None:
+        """Writes everything that is buffered."""
+
+    def close(self) -> None:
+        """Ends the log."""
 
 
 class TensorBoard:
@@ -42,7 +44,6 @@ class TensorBoard:
       workdir: directory of the run.
       last: last valid step; events of later steps are marked as invalid, because a resumed run repeats them.
       config: not used.
-      step, epoch, values: see `Tracker`.
     """
 
     def __init__(self, workdir: Path, last: int, config: Mapping[str, Any]):
@@ -56,6 +57,7 @@ class TensorBoard:
         self.file.write_event(PROTO.Event(wall_time=time.time(), step=step, **what))
 
     def write(self, step: int, epoch: int | float, values: Mapping[str, float]) -> None:
+        """Writes an event for each of the `values` at a `step`; `epoch` is not used."""
         for name, value in values.items():
             self._add(step, summary=scalar(name, value))
         self.file.flush()  # otherwise a kill would lose buffered events
@@ -79,7 +81,6 @@ class WeightsAndBiases:
       workdir: directory of the run.
       last: not used.
       config: options of the run by dotted path.
-      step, epoch, values: see `Tracker`.
     Raises: ValueError if the library cannot start.
     """
 
@@ -101,6 +102,7 @@ class WeightsAndBiases:
         self.run.define_metric("*", step_metric="step")
 
     def write(self, step: int, epoch: int | float, values: Mapping[str, float]) -> None:
+        """Logs `values` with `step` and `epoch`."""
         self.run.log({"step": step, "epoch": epoch, **values}, commit=True)
 
     def flush(self) -> None:
@@ -114,11 +116,14 @@ class Nothing:
     """Logs nothing.
 
     Args:
-      workdir, last, config, step, epoch, values: not used.
+      workdir, last, config: not used.
     """
 
     def __init__(self, workdir: Path, last: int, config: Mapping[str, Any]): ...
-    def write(self, step: int, epoch: int | float, values: Mapping[str, float]) -> None: ...
+
+    def write(self, step: int, epoch: int | float, values: Mapping[str, float]) -> None:
+        """Does nothing; `step`, `epoch` and `values` are not used."""
+
     def flush(self) -> None: ...
     def close(self) -> None: ...
 
