@@ -58,14 +58,14 @@ def set_optional(config: Config, name: str, value: str | None) -> None:
         if value is not None:  # a custom mixer may use the field "engine" for something else
             part[knob] = value if isinstance(part[knob], str) else ast.literal_eval(value)
             return
-        kind = _kind_beside_none(config, path, knob)
+        kind = _type_besides_none(config, path, knob)
         if kind is None:
             raise ValueError(f"{name}=None: this option cannot be None; give a value such as {part[knob]!r}")
         del part[knob]
         part[knob] = placeholder(kind)
 
 
-def _kind_beside_none(config: Config, path: str, knob: str) -> type | None:
+def _type_besides_none(config: Config, path: str, knob: str) -> type | None:
     """Returns the type of an option that may also be None; returns None for other options.
 
     Args:

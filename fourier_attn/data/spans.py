@@ -10,7 +10,7 @@ from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.tables.squad import Question
 from fourier_attn.data.text import special
 from fourier_attn.data.text.places import located, table_of
-from fourier_attn.inference.classify import beyond, context_windows
+from fourier_attn.inference.classify import context_windows, share_cut
 
 CHUNK = 2048  # number of questions that are encoded together
 
@@ -106,7 +106,7 @@ def span_batches(
                     begins,
                     counts,
                     unknown,
-                    beyond(len(question.ids), (config.length - 3) // 2),
+                    share_cut(len(question.ids), (config.length - 3) // 2),
                 )
             )
     options |= {"buckets": lengths, "pad": ids.pad, "sep": ids.sep}

@@ -41,7 +41,7 @@ def checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def beyond(count: int, room: int) -> float:
+def share_cut(count: int, room: int) -> float:
     """Returns the share of `count` tokens that do not fit."""
     return max(count - room, 0) / max(count, 1)
 
@@ -256,11 +256,11 @@ class Classifier:
         cls, sep, length = self.facts["cls"], self.facts["sep"], self.facts["length"]
         a = self.tokenizer.encode(text, add_special_tokens=False).ids
         if cls is None or sep is None:
-            return a[:length] or [self.facts["unknown"]], beyond(len(a), length)
+            return a[:length] or [self.facts["unknown"]], share_cut(len(a), length)
         if pair is None:
-            return [cls, *a[: length - 2], sep], beyond(len(a), length - 2)
+            return [cls, *a[: length - 2], sep], share_cut(len(a), length - 2)
         b = self.tokenizer.encode(pair, add_special_tokens=False).ids
-        cut = beyond(len(a) + len(b), length - 3)
+        cut = share_cut(len(a) + len(b), length - 3)
         a = a[: max(length - 3 - len(b), min(len(a), (length - 2) // 2))]
         return [cls, *a, sep, *b[: length - 3 - len(a)], sep], cut
 

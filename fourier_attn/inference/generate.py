@@ -72,12 +72,12 @@ def choose(
         least = jax.lax.top_k(logs, min(top_k, logs.shape[-1]))[0][:, -1:]
         logs = jnp.where(logs >= least, logs, jnp.full((), -jnp.inf, logs.dtype))
 
-    def draw() -> Array:
+    def sampled() -> Array:
         scaled = (logs - logs.max(axis=-1, keepdims=True)) / temperature
         keys = jax.vmap(partial(jax.random.fold_in, key))(place)
         return jax.vmap(jax.random.categorical)(keys, scaled)
 
-    return jax.lax.cond(temperature > 0, draw, lambda: jnp.argmax(logs, axis=-1)).astype(jnp.int32)
+    return jax.lax.cond(temperature > 0, sampled, lambda: jnp.argmax(logs, axis=-1)).astype(jnp.int32)
 
 
 def generate(

@@ -33,7 +33,7 @@ class Watcher:
 
     def __init__(self, network: model.Model):
         self.engines: dict[Place, Engine] = {}
-        self.looks: list[tuple[str, set[Place], Any]] = []
+        self.passes: list[tuple[str, set[Place], Any]] = []
         self.seen: list[tuple[Place, Any]] = []
         for engine_index in (0, -1):
             asking = {
@@ -47,7 +47,7 @@ class Watcher:
             for look in (*ORACLES, IN_FORCE):
                 places = {place for place in new if look in (place[1], IN_FORCE)}
                 if places:
-                    self.looks.append(
+                    self.passes.append(
                         (look, places, self._forward(network, engine_index, ORACLES.get(look, ())))
                     )
 
@@ -69,7 +69,7 @@ class Watcher:
         # reading the counts here would be a deadlock: the program waits for this callback
         self.seen.append(((layer, converter), counts))
 
-    def look(
+    def full_scales(
         self, params: Any, batches: Iterable[Batch]
     ) -> tuple[dict[tuple[str, ...], float], dict[str, float]]:
         """Returns the full scales with the smallest error, and the clip rates of the stored ones.
@@ -100,7 +100,7 @@ class Watcher:
           batches: the batches to count.
         """
         total = {}
-        for places, forward in [(places, forward) for name, places, forward in self.looks if name == look]:
+        for places, forward in [(places, forward) for name, places, forward in self.passes if name == look]:
             total |= {place: np.zeros(BINS, np.int64) for place in places}
             for batch in batches:
                 self.seen = []
@@ -128,7 +128,7 @@ class Watcher:
     def calibrate(
         self, params: Any, batches: Iterable[Batch], seeds: int = 1
     ) -> tuple[Any, dict[str, float]]:
-        """Returns a run's parameters with new full scales, and the clip rates of the old ones, see `look`.
+        """Returns parameters with new full scales, and the clip rates of the old ones, see `full_scales`.
 
         Args:
           params: parameters; with several seeds, with a leading axis.
@@ -137,9 +137,9 @@ class Watcher:
         """
         whole, batches = to_host(params), list(batches)
         if seeds == 1:
-            values, rates = self.look(whole, batches)
+            values, rates = self.full_scales(whole, batches)
         else:
-            each = [self.look(jax.tree.map(lambda p, i=i: p[i], whole), batches) for i in range(seeds)]
+            each = [self.full_scales(jax.tree.map(lambda p, i=i: p[i], whole), batches) for i in range(seeds)]
             values = {path: [scales[path] for scales, _ in each] for path in each[0][0]}
             rates = {name: float(np.mean([clipped[name] for _, clipped in each])) for name in each[0][1]}
         for path, value in values.items():

@@ -97,7 +97,7 @@ def make_init(
     """
 
     def init(key: Key, start: Any = None) -> State:
-        params = network.init(key_beside(key, start), jnp.zeros(example.shape, example.dtype))["params"]
+        params = network.init(key_with(key, start), jnp.zeros(example.shape, example.dtype))["params"]
         params = jax.tree.map(single, overlay_params(params, start or {}))
         best, none = jax.tree.map(jnp.copy, params), jnp.full((), -jnp.inf, jnp.float32)
         counter = jnp.zeros((), jnp.int32)
@@ -120,7 +120,7 @@ def single(array: jax.Array) -> jax.Array:
     return array.astype(SINGLE.get(str(array.dtype), array.dtype))
 
 
-def key_beside(key: Key, params: Any) -> Key:
+def key_with(key: Key, params: Any) -> Key:
     """Returns a key that depends on `key` and on every value of some parameters."""
     for leaf in jax.tree.leaves(params):
         bits = jax.lax.bitcast_convert_type(jnp.asarray(leaf, jnp.float32), jnp.uint32)

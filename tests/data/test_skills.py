@@ -35,7 +35,7 @@ ROWS = 300
 
 
 def drawn(name: str, seed: int = 0, rows: int = ROWS, **changes: Any) -> Questions:
-    return skills.draw(name, np.random.default_rng(seed), rows, KNOBS[name]._replace(**changes))
+    return skills.sample(name, np.random.default_rng(seed), rows, KNOBS[name]._replace(**changes))
 
 
 def groups(tokens: list[int], half: int) -> list[tuple[int, list[int]]]:
@@ -181,7 +181,7 @@ def test_other_values_of_the_same_pairs_are_other_answers() -> None:
 def test_gaps_follow_the_power_law(power: float) -> None:
     """Of one pair, whose gap is one draw: each share within five deviations."""
     knobs = Knobs(8, 14, pairs=1, power=power)
-    labels = skills.draw("recall", np.random.default_rng(0), 20_000, knobs).labels
+    labels = skills.sample("recall", np.random.default_rng(0), 20_000, knobs).labels
     shares = (labels != IGNORED).mean(0)
     weights = np.arange(1, 7) ** (power - 1.0)
     expected = weights / weights.sum()
@@ -201,7 +201,7 @@ def test_the_smallest_sizes_are_drawn_and_smaller_ones_refused(name: str) -> Non
     least = knobs._replace(vocab=skill.vocab(knobs))
     least = least._replace(length=skill.length(least))
     skills.check(name, least)
-    skills.draw(name, np.random.default_rng(0), 3, least)
+    skills.sample(name, np.random.default_rng(0), 3, least)
     for knob in ("vocab", "length"):
         value = getattr(least, knob)
         with pytest.raises(ValueError, match=rf"data.{knob}={value - 1} must be at least {value} for task"):

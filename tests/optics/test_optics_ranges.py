@@ -148,7 +148,7 @@ def test_each_layer_has_its_own(mixer: str, few_reviews: str) -> None:
 
     assert np.isnan(applied(params)).all()  # before they are calibrated
     watcher, other = Watcher(network), batch | {"inputs": batch["inputs"][:, :1] + 0 * batch["inputs"]}
-    ranges = [watcher.look(params, order)[0] for order in ([batch, other], [other, batch], [other])]
+    ranges = [watcher.full_scales(params, order)[0] for order in ([batch, other], [other, batch], [other])]
     assert ranges[0] == ranges[1]  # all batches count
     assert ranges[0] != ranges[2]
     params = watcher.calibrate(params, [batch])[0]

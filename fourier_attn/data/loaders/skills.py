@@ -50,7 +50,7 @@ class QuestionBatches:
         self.places = skills.SKILLS[name].asked(knobs)
         self.steps_per_epoch = -(-size // batch)
         # for training the first epoch, which is used for the fingerprint of a run
-        parts = [self._draw(step) for step in range(self.steps_per_epoch)]
+        parts = [self._sample(step) for step in range(self.steps_per_epoch)]
         rows, labels = (
             np.concatenate(part)[: None if self.fresh else size] for part in zip(*parts, strict=True)
         )
@@ -66,7 +66,7 @@ class QuestionBatches:
         weight = (members < len(self.rows)).astype(np.float32)
         members = np.where(weight > 0, members, members[0])
         if self.fresh:
-            inputs, labels = self._draw(int(index))
+            inputs, labels = self._sample(int(index))
         else:
             inputs, labels = self.rows[members], self.all_labels[members]
         positions, label = skills.gathered(labels, self.places)
@@ -78,8 +78,8 @@ class QuestionBatches:
             "index": members,
         }
 
-    def _draw(self, step: int) -> Questions:
-        return skills.draw(self.name, np.random.default_rng((*self.stream, step)), self.batch, self.knobs)
+    def _sample(self, step: int) -> Questions:
+        return skills.sample(self.name, np.random.default_rng((*self.stream, step)), self.batch, self.knobs)
 
 
 def load(config: DataConfig, directory: Path, say: Callable[[str], None], **order: int) -> Splits:

@@ -21,14 +21,14 @@ class Skill(NamedTuple):
     """Describes a synthetic task.
 
     Args:
-      draw: the generator, (rng, batch, knobs) -> questions.
+      sample: the generator, (rng, batch, knobs) -> questions.
       asked: returns the largest number of answers in a sequence.
       chance: returns the accuracy of random guesses among all possible answers.
       vocab, length: return the smallest valid values of these options.
       uses: names of its options, without vocabulary and length.
     """
 
-    draw: Callable[[np.random.Generator, int, Knobs], Questions]
+    sample: Callable[[np.random.Generator, int, Knobs], Questions]
     asked: Callable[[Knobs], int]
     chance: Callable[[Knobs], float]
     vocab: Callable[[Knobs], int]
@@ -141,7 +141,7 @@ def check(name: str, knobs: Knobs) -> None:
             raise ValueError(f"data.{knob}={value} must be at least {least} for task {name!r}{more}")
 
 
-def draw(name: str, rng: np.random.Generator, batch: int, knobs: Knobs) -> Questions:
+def sample(name: str, rng: np.random.Generator, batch: int, knobs: Knobs) -> Questions:
     """Generates sequences of a task; with `knobs.causal` each answer is the next token.
 
     Args:
@@ -150,5 +150,5 @@ def draw(name: str, rng: np.random.Generator, batch: int, knobs: Knobs) -> Quest
       batch: number of sequences.
       knobs: options of the task.
     """
-    questions = SKILLS[name].draw(rng, batch, knobs)
+    questions = SKILLS[name].sample(rng, batch, knobs)
     return answered(questions) if knobs.causal else questions

@@ -1,1 +1,1 @@
-"""One file, one source: from the files of a published data set to the examples of its TFDS data set."""
+"""Reads or generates published and synthetic data sets; each file has one source."""

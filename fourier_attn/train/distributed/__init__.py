@@ -1,1 +1,1 @@
-"""Several processes and devices: how they find each other, agree, stop and share arrays."""
+"""Runs training on several processes and devices: connection, barriers, signals and sharding."""

@@ -1,1 +1,1 @@
-"""The directory of a run: its configuration, checkpoints, metrics, curves and compiled programs."""
+"""Reads and writes the directory of a run: configuration, checkpoints, metrics, curves, compiled programs."""
