@@ -114,7 +114,7 @@ def test_large_arrays_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_what_a_classifier_is_for(outputs: int, asked: str | None, found: str, at: Path) -> None:
     weights = pretrained.read(published.write_safetensors(at, theirs("classes", c=outputs)), head=asked)
     assert weights.config.head == found
-    assert ("nothing says which" in weights.report()) == (found == "classes" and asked is None)
+    assert ("assuming" in weights.report()) == (found == "classes" and asked is None)
     if found != "score":
         assert weights.config.classes == outputs
 
@@ -214,7 +214,7 @@ def test_nothing_is_overwritten_and_nothing_left_half(at: Path, monkeypatch: pyt
         pretrained.save(at.parent / "no_such" / "x.safetensors", c, params)
     with pytest.raises(ValueError, match="format='pickle' is unknown"):
         pretrained.save(at.with_name("x"), c, params, "pickle")
-    with pytest.raises(ValueError, match="x.npz is not named as msgpack is: end it with .msgpack"):
+    with pytest.raises(ValueError, match="x.npz does not have the ending of msgpack; end it with .msgpack"):
         pretrained.save(at.with_name("x.npz"), c, params, "msgpack")
 
     def fail(*_: Any) -> None:
@@ -245,7 +245,7 @@ def test_arguments_that_contradict_the_file(at: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="head='score' contradicts its configuration, head='classes'"):
         pretrained.load(at, head="score")
     for layout, mixer, message in (
-        (("attention",), "random", "mixer='random' is not used"),
+        (("attention",), "random", "mixer='random' has no effect"),
         (("fourier",), "linear", "mixer='linear' has parameters"),
     ):
         path = published.write_msgpack(tmp_path / mixer, published.draw(published.f_net(*layout)))

@@ -205,9 +205,12 @@ OTHERS: dict[str, tuple[str, Write]] = {
         r"an .npz file with unknown names of arrays \(head/kernel",
         lambda p: npz(p, np.zeros((8, 3))),
     ),
-    "objects": ("kernel holds Python objects, as a pickle", lambda p: npz(p, np.array([{}], object))),
+    "objects": (
+        "an .npz with Python objects, as a pickle, in the array .*kernel",
+        lambda p: npz(p, np.array([{}], object)),
+    ),
     "torch": ("a PyTorch file, a zip archive around a pickle", lambda p: zipped(p, "archive/data.pkl", "v")),
-    "zip": ("a zip archive of model.safetensors; unpack it", lambda p: zipped(p, "model.safetensors")),
+    "zip": ("a zip archive of model.safetensors; extract it", lambda p: zipped(p, "model.safetensors")),
     "cut zip": ("is a damaged zip archive", lambda p: p.write_bytes(b"PK\x03\x04" + bytes(99))),
     "pickle": ("is a pickle, which can execute any code", lambda p: p.write_bytes(pickle.dumps([1], 4))),
     "gzip": ("compressed with gzip; decompress it", lambda p: p.write_bytes(gzip.compress(b"{}", mtime=0))),
@@ -241,7 +244,7 @@ def test_weights_under_a_pickles_name_are_read(tmp_path: Path) -> None:
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="nowhere is not a file; name a file of weights"):
+    with pytest.raises(ValueError, match="nowhere is not a file; give a file of weights"):
         pretrained.load(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="lacks model.safetensors"):
         pretrained.load(tmp_path)
@@ -255,7 +258,7 @@ SETTINGS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "model.depth=True has another type than": lambda c: c.update(depth=True),
     "model.d=None has another type than": lambda c: c.update(d=None),
     "model.norm_eps=inf has another type than": lambda c: c.update(norm_eps=float("inf")),
-    "model.dropout='0.1' is not": lambda c: c.update(dropout="0.1"),
+    "model.dropout='0.1' has another type": lambda c: c.update(dropout="0.1"),
     "model.layout=([],) has another type than": lambda c: c.update(layout=[[]]),
     "depth=90, too many for": lambda c: c.update(depth=90),
     "model.mixer.heads=1000000 exceeds": lambda c: c["mixer"].update(heads=10**6),

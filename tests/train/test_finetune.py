@@ -251,7 +251,7 @@ def test_tokenizers_without_separators_are_refused_first(
 ) -> None:
     c = load(config_name, argument)
     c.data.tokenizer = "words"
-    with pytest.raises(ValueError, match=r"data.tokenizer='words' has no \[SEP\], which task"):
+    with pytest.raises(ValueError, match=r"data.tokenizer='words' lacks \[SEP\], which task"):
         train.run(c, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

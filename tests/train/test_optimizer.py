@@ -82,7 +82,7 @@ def test_clipping_scales_the_global_norm() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"name": "sgdm"}, "optim.name='sgdm' is unknown; choose one of adam, adamw, lion"),
+        ({"name": "sgdm"}, "optim.name='sgdm' is unknown; did you mean sgd. Choose one of adam, adamw, lion"),
         ({"momentum": 1.0}, "optim.momentum=1.0 must lie between 0 and 0.99999"),
         ({"schedule": "step"}, "optim.schedule='step' is unknown"),
         ({"learning_rate": 0.0}, "optim.learning_rate=0.0 must be positive"),

@@ -82,7 +82,7 @@ def meets(*given: Any) -> bool:
 
 def test_variables_that_are_no_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAX_NUM_PROCESSES", "two")
-    with pytest.raises(ValueError, match="JAX_NUM_PROCESSES='two' must be a number"):
+    with pytest.raises(ValueError, match="JAX_NUM_PROCESSES='two' must be an integer"):
         meets()
 
 

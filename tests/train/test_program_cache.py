@@ -79,7 +79,7 @@ def test_a_folder_that_others_can_change_is_not_used(
     assert str(folders[which]) in line
     open_to_all(cache)
     assert folder(data, said.append) is None
-    assert f"kept nowhere (other users can write to {cache})" in said[-1]
+    assert f"not cached (other users can write to {cache})" in said[-1]
 
 
 def test_without_a_data_directory_nothing_is_kept(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_the_task_begins_with_the_weights_of_its_masked_model(few_reviews: str, 
     jax.tree.map(np.testing.assert_array_equal, started.params["encoder"], first["encoder"])
     assert "head" not in started.params
     assert started.config.model.mixer.name == "fourier"
-    with pytest.raises(ValueError, match=r"data.tokenizer='words' has no \[MASK\] in its vocabulary"):
+    with pytest.raises(ValueError, match=r"data.tokenizer='words' lacks \[MASK\] in its vocabulary"):
         Predictor.load(new / "self_pretrained")(["a [MASK] film"])
 
 
