@@ -112,7 +112,7 @@ def test_every_mixer_is_sound_at_its_own_sizes() -> None:
         ),
         (
             ["--config=configs/mlm.py:wikitext2", "--config.data.tokenizer=bytes"],
-            "data.tokenizer='bytes' has no [MASK]",
+            "data.tokenizer='bytes' lacks [MASK]",
         ),
         (["--config=configs/lm.py:files", "CORPORA"], "data.length=128 is too long for a split"),
     ],
