@@ -106,7 +106,11 @@ BAD = [
         "--config.train.epochs=many: invalid literal",
     ),
     (MAIN, ["--config=configs/fnet.py", "--confg.seed=3"], "Unknown command line flag 'confg.seed'; --help"),
-    (MAIN, ["--config=configs/fnet.py:imbd"], "task='imbd' is unknown; choose one of reviews, imdb"),
+    (
+        MAIN,
+        ["--config=configs/fnet.py:imbd"],
+        "task='imbd' is unknown; did you mean imdb? Choose one of reviews, imdb",
+    ),
     (MAIN, ["--config=configs/nothing.py"], "--config=configs/nothing.py cannot be read"),
     (MAIN, ["--config=configs/fnet.py", "train"], "unknown argument 'train'"),
     (

@@ -97,7 +97,10 @@ def test_every_mixer_is_sound_at_its_own_sizes() -> None:
         else:
             config.check(c)
     assert lm.get_config("wikitext2").model.mixer.name == "attention"
-    with pytest.raises(ValueError, match="CORPUS='wikitext' is unknown; choose one of wikitext2, files"):
+    with pytest.raises(
+        ValueError,
+        match="CORPUS='wikitext' is unknown; did you mean wikitext2. Choose one of wikitext2, files",
+    ):
         lm.get_config("lambda-wikitext")
 
 
