@@ -77,6 +77,7 @@ def _existing(source: str | Path, dataset: str) -> Path:
 
 
 def define_flags() -> None:
+    """Defines the flags of this command."""
     flags.DEFINE_enum(
         "dataset", None, [*READERS, "glue"], "name in TFDS; glue prepares every task that --source has"
     )
