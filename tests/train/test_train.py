@@ -310,7 +310,9 @@ def test_a_bad_configuration_leaves_no_trace(
 def test_default_is_a_configuration_for_each_mixer_and_task() -> None:
     with pytest.raises(ValueError, match="mixer.name='conv' is unknown"):
         config.default("conv")
-    with pytest.raises(ValueError, match="task='imbd' is unknown; choose one of reviews, imdb"):
+    with pytest.raises(
+        ValueError, match="task='imbd' is unknown; did you mean imdb. Choose one of reviews, imdb"
+    ):
         config.default("fourier", "imbd")
     with pytest.raises(AttributeError, match='Did you mean "epochs"'):
         config.default().train.epoch = 3
