@@ -74,7 +74,7 @@
       [...words.children].forEach((button, i) => {
         button.setAttribute("aria-pressed", i === asking);
         const [bar, , number] = button.children;
-        bar.firstChild.style.height = `${(100 * Math.abs(row[i])) / most}%`;
+        bar.firstChild.style.height = `${percent(row[i]) ? (100 * Math.abs(row[i])) / most : 0}%`;
         bar.classList.toggle("negative", row[i] < 0);
         number.textContent = percent(row[i]);
       });

@@ -53,7 +53,7 @@ def parts(_: Results) -> str:
             for corner, mark in zip(("low", "typical", "high"), part.marks, strict=True)
         ]
         lines.append([f"`{name}`", part.what, *values, part.unit, part.source])
-    said = "; ".join(f"`{name}`: {part.note}" for name, part in library().items() if part.note)
+    said = "\n".join(f"- `{name}`: {part.note}" for name, part in library().items() if part.note)
     return f"{table(head, lines)}\n{said}\n"
 
 

@@ -154,7 +154,7 @@ def fit(
 
 
 def _sample(count: int) -> np.ndarray:
-    """Returns at most `ROWS` places of so many, drawn at random."""
+    """Draws at most `ROWS` places at random from a number of them."""
     if count <= ROWS:
         return np.arange(count)
     return np.random.default_rng(0).choice(count, ROWS, replace=False)

@@ -148,7 +148,7 @@ def recalibration(engine: Engine, pass_s: float | None = None) -> float:
         o = C / (T / t - C),    C = probes M K
 
     of an engine that is always at work, whose time and energy are 1 + o times as large. A calibration writes
-    so many probes (`calibration_probes`, or two for each pixel), each detected in M steps of the reference's
+    some probes (`calibration_probes`, or two for each pixel), each detected in M steps of the reference's
     phase and K averages; T is the interval, t a pass.
 
     Args:

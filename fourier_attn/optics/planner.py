@@ -40,7 +40,7 @@ class Plan(NamedTuple):
     factors: int = 0
 
     def load(self, times: float | int = 1) -> dict[str, Any]:
-        """Returns what `cost.energy` and `cost.seconds` count, of so many such operations."""
+        """Returns the arguments of `cost.energy` and `cost.seconds` for a number of such operations."""
         names = ("frames", "factors", "digital_flops", "digital_bytes")
         return {name: times * getattr(self, name) for name in names}
 

@@ -114,7 +114,7 @@ def full_scale(engine: Engine, converter: str, counts: np.ndarray) -> float:
 
 
 def clipped(engine: Engine, converter: str, counts: np.ndarray, amplitude: float) -> float:
-    """Returns the share of conversions beyond full scale.
+    """Returns the share of conversions above full scale.
 
     Args:
       engine: the engine, with its converters.

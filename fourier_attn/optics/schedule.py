@@ -52,12 +52,12 @@ class DigitalRadix(NamedTuple):
 
 
 class Within(NamedTuple):
-    """Transforms the last points of an axis optically, by a schedule of its own.
+    """Transforms the last points of an axis optically, by its own schedule.
 
     Args:
       place, points: as `DigitalRadix` has them.
       total: points of an array, of all axes.
-      schedule: of one axis of so many points.
+      schedule: of one axis of this many points.
     """
 
     place: int
@@ -113,7 +113,7 @@ Schedule = tuple[Step, ...]
 
 
 def frames(schedule: Schedule, arrays: int) -> int:
-    """Frames of so many arrays: each stage takes all of their points."""
+    """Returns the frames of a number of arrays: each stage takes all of their points."""
     count = 0
     for step in schedule:
         if isinstance(step, Stage):
@@ -189,7 +189,7 @@ def _sizes_after(step: Step, sizes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _step_work(step: Step, points: int, lens: str, alone: bool) -> DigitalWork:
-    """Counts the work of a step on so many points.
+    """Counts the work of a step on a number of points.
 
     Args:
       alone: whether a transform crosses memory for itself, and not together with the one before.

@@ -40,7 +40,7 @@ class TransformPlan(NamedTuple):
         return schedule.rounds(self.schedule)
 
     def frames(self, arrays: int) -> int:
-        """Frames of so many arrays."""
+        """Returns the frames of a number of arrays."""
         return schedule.frames(self.schedule, arrays)
 
     def digital(self, arrays: int) -> DigitalWork:
@@ -57,7 +57,7 @@ def plan_transform(
       sizes: of the transformed axes.
       engine: the engine, with its aperture.
       prefer: "error" takes the fewest stages, "passes" the fewest frames, and of these the fewest stages.
-      arrays: so many of them; frames are counted in wholes.
+      arrays: their number; default 1. Frames are whole numbers.
       real: whether they are real, so that half of their transform says all.
     Raises: ValueError where the aperture cannot do these sizes, in one pass or in stages.
     """
@@ -140,7 +140,7 @@ def check_field(engine: Engine) -> None:
 
 
 def packed(count: int, engine: Engine) -> int:
-    """Returns how many arrays so many real ones become: two share a pass, a + i b, if they can."""
+    """Returns the number of packed arrays: two real ones share a pass, a + i b, if they can."""
     if count > 1 and engine.modulator.encode == "complex" and engine.receiver.detection != "homodyne_re":
         return -(-count // 2)
     return count

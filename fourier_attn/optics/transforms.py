@@ -79,7 +79,7 @@ class FrameRunner:
         return y
 
     def _within(self, steps: Schedule, x: Complex[Array, "..."]) -> Complex[Array, "..."]:
-        """Transforms the last axis by steps of its own."""
+        """Transforms the last axis by its own steps."""
         return self._steps(x.reshape(-1, x.shape[-1]), steps, False).reshape(x.shape)
 
     def _stage(self, x: Inexact[Array, "v ..."], stage: Stage, real: bool) -> Inexact[Array, "v ..."]:
