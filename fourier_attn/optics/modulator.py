@@ -267,7 +267,7 @@ def _direction(u: Array, drive: Array, modulator: Modulator, delta: Array | None
 
 
 def chirp(shape: tuple[int, ...]) -> np.ndarray:
-    """Returns phasors exp(pi i n (n + N mod 2) / N) along both axes; all sizes of their transform are equal."""
+    """Returns phasors exp(pi i n (n + N mod 2) / N) along both axes; their transform has constant modulus."""
     rows, cols = (np.exp(1j * np.pi * np.arange(n) * (np.arange(n) + n % 2) / n) for n in shape)
     return rows[:, None] * cols[None]
 
