@@ -23,7 +23,7 @@ from fourier_attn.studies.engine.step_timing import step_functions
 
 MIXERS = ("identity", "fourier", "lambda", "attention")
 BATCH, TOKENS, STEPS, ROUNDS = 32, 256, 3, 3
-GIVEN_BACK = {"MALLOC_KEEP": "no"}  # which keep_memory respects, and glibc does not know
+GIVEN_BACK = {"MALLOC_KEEP": "no"}  # keep_memory respects this variable, and glibc does not know it
 
 
 def step(mixer: str) -> None:
@@ -60,7 +60,7 @@ def measure(mixer: str, kept: dict[str, str]) -> dict[str, Any]:
 
 
 def define_flags() -> None:
-    flags.DEFINE_enum("step", None, MIXERS, "be one side of a round")
+    flags.DEFINE_enum("step", None, MIXERS, "internal: run the steps of one mixer")
 
 
 def main() -> None:

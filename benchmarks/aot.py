@@ -172,7 +172,7 @@ def _bytes(array: re.Match[str]) -> int:
 
 
 def split(arguments: list[Any], devices: list[Any]) -> list[Any]:
-    """Shapes of a function's arguments, of which all but the first are split over the devices."""
+    """Returns the shapes of arguments; all but the first are split over the devices."""
     mesh = Mesh(np.array(devices), ("data",))
 
     def place(tree: Any, spec: PartitionSpec) -> Any:

@@ -69,7 +69,7 @@ def batch(vocab: int, b: int, t: int) -> dict[str, Any]:
 
 
 class Side:
-    """The forward pass and the training step of one encoder; each step starts from the last one's state."""
+    """Runs training steps of one encoder; each starts from the state of the last one."""
 
     def __init__(self, c: Config, data: dict[str, Any]):
         network, optimizer = model.build(c.model), build_optimizer(c.optim)
@@ -124,7 +124,7 @@ PARTS = {"depth": depth, "growth": growth}
 
 
 def define_flags() -> None:
-    flags.DEFINE_enum("only", None, list(PARTS), "one part")
+    flags.DEFINE_enum("only", None, list(PARTS), "run one part")
 
 
 def main() -> None:

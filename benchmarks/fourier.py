@@ -155,7 +155,7 @@ PARTS = {"complex": complex_forms, "methods": methods, "lengths": lengths, "shor
 
 
 def define_flags() -> None:
-    flags.DEFINE_enum("only", None, list(PARTS), "one part")
+    flags.DEFINE_enum("only", None, list(PARTS), "run one part")
 
 
 def main() -> None:

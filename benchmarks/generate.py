@@ -34,9 +34,11 @@ MIXERS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def define_flags() -> None:
-    flags.DEFINE_integer("tokens", 200, "of the continuation", lower_bound=1)
-    flags.DEFINE_integer("rounds", 5, "of both sides, one after the other", lower_bound=1)
-    flags.DEFINE_string("mixers", "", "beginnings of their names, separated by commas; default: all")
+    flags.DEFINE_integer("tokens", 200, "number of tokens to generate", lower_bound=1)
+    flags.DEFINE_integer("rounds", 5, "number of rounds; each runs both sides", lower_bound=1)
+    flags.DEFINE_string(
+        "mixers", "", "first letters of the mixers to time, separated by commas; default: all"
+    )
 
 
 def build(name: str, fields: dict[str, Any], positions: int) -> model.Model:

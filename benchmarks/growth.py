@@ -88,7 +88,7 @@ def grow(quick: bool) -> None:
 
 
 def define_flags() -> None:
-    flags.DEFINE_bool("quick", False, "two short lengths and few rounds, to see it work")
+    flags.DEFINE_bool("quick", False, "two short lengths and few rounds, as a quick test")
 
 
 def main() -> None:

@@ -45,7 +45,7 @@ BANDS = (  # batch, positions, taps to a side, heads
 
 
 class Convolution(nn.Module):
-    """The same embedding with Flax's convolution."""
+    """Computes the same embedding with Flax's convolution."""
 
     d: int
     patch: int

@@ -36,7 +36,7 @@ IMAGES = 3840  # of an epoch
 
 
 class Interleaved(Run):
-    """A run that after each epoch also makes that epoch's steps with nothing around them."""
+    """Runs the steps of each epoch again, without the loop around them."""
 
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
@@ -185,7 +185,7 @@ def watch(run: Run) -> list[dict[str, Any]]:
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("data_dir", "", "where TFDS keeps its data sets; default: TFDS's own")
+    flags.DEFINE_string("data_dir", "", "directory of TFDS data sets; default: that of TFDS")
     flags.DEFINE_integer("examples", 960, "training examples per epoch")
     flags.DEFINE_integer("epochs", 5, "epochs; the first, which compiles, is not counted")
 

@@ -278,8 +278,8 @@ PARTS = ("circular", "methods", "lambda", "others", "torch", "growth")
 
 
 def define_flags() -> None:
-    flags.DEFINE_bool("quick", False, "small sizes and few rounds, to see it work")
-    flags.DEFINE_enum("only", None, PARTS, "one part")
+    flags.DEFINE_bool("quick", False, "small sizes and few rounds, as a quick test")
+    flags.DEFINE_enum("only", None, PARTS, "run one part")
 
 
 def main() -> None:

@@ -189,8 +189,8 @@ PARTS = {"ideal": ideal, "chip": chip, "parts": parts, "train": train}
 
 
 def define_flags() -> None:
-    flags.DEFINE_bool("quick", False, "few rounds, to see it work")
-    flags.DEFINE_enum("only", None, list(PARTS), "one part")
+    flags.DEFINE_bool("quick", False, "few rounds, as a quick test")
+    flags.DEFINE_enum("only", None, list(PARTS), "run one part")
 
 
 def main() -> None:

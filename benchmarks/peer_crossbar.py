@@ -40,7 +40,7 @@ def exact(images: np.ndarray, kernel: np.ndarray) -> np.ndarray:
 
 
 def optical(backward: bool) -> Step:
-    """Ours: the result, or with `backward` the gradients."""
+    """Returns our result, or with `backward` its gradients."""
     images, kernel = (jnp.asarray(a) for a in arrays())
     engine, key, flat = preset("chip_11x11"), jax.random.key(0), images.reshape(IMAGES, -1)
 
@@ -88,7 +88,7 @@ def print_quality(name: str, y: np.ndarray) -> None:
 
 
 def define_flags() -> None:
-    flags.DEFINE_bool("quick", False, "few rounds, to see it work")
+    flags.DEFINE_bool("quick", False, "few rounds, as a quick test")
 
 
 def main() -> None:

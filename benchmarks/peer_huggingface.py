@@ -191,7 +191,7 @@ def training(rounds: int) -> dict[str, Any]:
 
 
 def define_flags() -> None:
-    flags.DEFINE_bool("quick", False, "few rounds, to see it work")
+    flags.DEFINE_bool("quick", False, "few rounds, as a quick test")
 
 
 def main() -> None:

@@ -22,9 +22,9 @@ from fourier_attn.train.evaluate import evaluate_split
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("data_dir", "", "where TFDS keeps its data sets; default: TFDS's own")
-    flags.DEFINE_integer("count", 10_000, "reviews")
-    flags.DEFINE_integer("rounds", 5, "of both sides, one after the other")
+    flags.DEFINE_string("data_dir", "", "directory of TFDS data sets; default: that of TFDS")
+    flags.DEFINE_integer("count", 10_000, "number of reviews")
+    flags.DEFINE_integer("rounds", 5, "number of rounds; each runs both sides")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Every configuration on the synthetic reviews: `python -m benchmarks.reviews [--all] [--seeds=N]`.
+"""Trains every configuration on the synthetic reviews: `python -m benchmarks.reviews [--all] [--seeds=N]`.
 
 Those whose default task they are, without the optical ones unless --all is given. The result of each is
 written as soon as it is finished; what exists from the same commit is not trained again, unless
@@ -77,10 +77,10 @@ def run_name(name: str, seed: int) -> str:
 
 
 def define_flags() -> None:
-    flags.DEFINE_bool("all", False, "the optical configurations, too")
-    flags.DEFINE_bool("again", False, "also what exists from the same commit")
-    flags.DEFINE_enum("only", None, names(), "one configuration")
-    flags.DEFINE_integer("seeds", 1, "runs of each, with seeds 0, 1, ..", lower_bound=1)
+    flags.DEFINE_bool("all", False, "also run the optical configurations")
+    flags.DEFINE_bool("again", False, "also repeat runs of the same commit")
+    flags.DEFINE_enum("only", None, names(), "run one configuration")
+    flags.DEFINE_integer("seeds", 1, "number of seeds of each configuration: 0, 1, ..", lower_bound=1)
 
 
 def main() -> int:

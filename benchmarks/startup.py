@@ -34,8 +34,8 @@ REFUSED = {  # by what, and a word of the answer
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("data_dir", "", "where TFDS keeps its data sets; default: TFDS's own")
-    flags.DEFINE_integer("rounds", 3, "first and second starts", lower_bound=1)
+    flags.DEFINE_string("data_dir", "", "directory of TFDS data sets; default: that of TFDS")
+    flags.DEFINE_integer("rounds", 3, "number of rounds; each has a first and a second start", lower_bound=1)
 
 
 def seconds(program: str) -> float:
@@ -95,7 +95,7 @@ def answers() -> list[dict[str, Any]]:
 
 
 def start(data_dir: Path, run: Path) -> tuple[float, float]:
-    """Seconds, and seconds of processors, from the command to the line of the first training step."""
+    """Returns wall and CPU seconds from the command to the log line of the first training step."""
     words = [sys.executable, "-m", "fourier_attn.main", "--config=fnet:imdb", f"--workdir={run}"]
     words += [f"--config.data.dir={data_dir}", "--config.train.log_every=1"]
     begin = time.perf_counter()

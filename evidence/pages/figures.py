@@ -46,7 +46,7 @@ FIGURES: dict[str, Callable[[dict[str, Any]], Figure]] = {
     "studies/robustness-imdb": plot_robustness,
     "studies/speedup-fnet": tornado.plot,
 }
-SWEEPS = "robustness-*.json"  # in the folder of a report's cells
+SWEEPS = "robustness-*.json"  # files next to the folder with a report's cells
 
 
 def pictures(root: Path) -> Iterator[tuple[str, Callable[[], Figure]]]:

@@ -7,12 +7,12 @@ It fills the blocks
     <!-- table: NAME -->
     <!-- /table -->
 
-where NAME is a key of `TABLES`, and numbers inside of sentences,
+where NAME is a key of `TABLES` or `LISTS`, and numbers inside sentences,
 
     <!-- value: NAME --><!-- /value -->
 
-where it is one of `values.VALUES`; none of them is typed. With --check nothing is written, and a block or
-number that says something else than the results do is an error.
+where NAME is a key of `values.VALUES`. With --check nothing is written, and a block or number that differs
+from the results is an error.
 """
 
 import re
@@ -102,7 +102,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "properties": partial(property_table, name="studies/matrices"),
 }
 
-REPORTS = {  # of tables of cells: where all seeds are
+REPORTS = {  # reports with all seeds, by table
     **dict.fromkeys(("evidence", "twins", "starts", "claims"), "results/evidence/imdb/report.md"),
     "articles": "results/evidence/imdb/report.md",
     **{name: f"results/evidence/{name}/report.md" for name in ("sst2", "listops", "recall", "skills", "lm")},

@@ -14,7 +14,7 @@ MEASURES = {"perplexity": "a token", "word_perplexity": "a word"}
 
 
 def perplexities(results: Results, tier: str) -> str:
-    """Tabulates the models of a tier; mean and deviation over seeds, whose number is in brackets."""
+    """Tabulates the models of a tier: mean, deviation and (in brackets) number of seeds."""
     found = published(results.root, tier)
     return perplexity_table({model.name: found.get(model.name, []) for model in cells.MODELS[tier]})
 

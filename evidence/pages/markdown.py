@@ -1,4 +1,4 @@
-"""Reads the files of results, and makes tables in Markdown that say where their numbers come from."""
+"""Reads the files of results, and formats tables in Markdown with the origin of their numbers."""
 
 import json
 import math
@@ -15,7 +15,7 @@ Row = dict[str, Any]
 ORIGIN = ("command", "commit", "hardware", "versions", "date")  # where a number comes from
 NOT_RUN = "not yet run"
 BAR = "\\|"
-FOLDERS = {  # of modules that were directly in studies/ when older results were written
+FOLDERS = {  # modules that moved out of studies/ after older results were written
     **dict.fromkeys(("calibrate", "drift", "pareto", "photons", "plans", "robustness", "speedup"), "engine"),
     **dict.fromkeys(("attended", "explain", "matrices", "query_keys"), "inside"),
 }

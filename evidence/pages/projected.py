@@ -9,7 +9,7 @@ LINES = ("dac", "modulator", "hold", "laser", "receiver", "adc", "link", "sram",
 
 
 def speedup(results: Results, name: str) -> str:
-    """Passes, time, speed-up and energy of an example on each preset, and its energy without an engine."""
+    """Tabulates passes, time, speed-up and energy of an example on each preset, and energy without one."""
     documents = results.runs(name)
     if not documents:
         return table(["engine"], [[NOT_RUN]])

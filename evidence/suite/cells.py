@@ -17,13 +17,13 @@ from fourier_attn.studies import collect
 from launch import grid
 
 PRETRAINED = "pretrain-fnet-mini-0"  # the cell that GLUE starts from
-SETTINGS_SEED = 100  # of the trials on validation, which no other cell has
+SETTINGS_SEED = 100  # seed of the split for trials, which no other cell has
 TWINS = ("-exact", "-engine")  # models on engines and their exact twins, which have sizes of their own
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One network to train: a model of a tier, a seed, and what it is expected to cost.
+    """Describes one network to train: a model of a tier, a seed, and its expected cost.
 
     Args:
       model: its name in reports.
@@ -53,7 +53,7 @@ class Cell:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The options of the training command."""
+        """Returns the options of the training command."""
         knobs = {"seed": str(self.seed), "data.split_seed": str(self.split_seed), **dict(self.knobs)}
         return (f"--config={self.config}", *(f"--config.{name}={value}" for name, value in knobs.items()))
 
@@ -94,7 +94,7 @@ class Cell:
 
 @cache
 def _usual_engine() -> dict[str, Any]:
-    """The parameters of an engine where nothing is set."""
+    """Returns the default parameters of an engine."""
     return collect.plain(read_engine({}))
 
 
@@ -172,7 +172,7 @@ def trial(name: str, core_hours: float, rate: str, dropout: str) -> Model:
 
 
 def toy(name: str, config: str) -> Model:
-    """A rehearsal on synthetic reviews, which says nothing about the models."""
+    """Returns a rehearsal on synthetic reviews, which is not a result."""
     knobs = {"data.train_examples": "640", "data.eval_examples": "200", "data.test_examples": "200"}
     knobs |= {"model.depth": "1", "train.epochs": "2"}
     return Model(name, 0.005, config, 2, tuple(knobs.items()), "reviews")

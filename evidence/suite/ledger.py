@@ -1,4 +1,4 @@
-"""Results of finished cells: one JSON file each, with a hash, so that nothing is trained twice."""
+"""Stores the results of finished cells, one JSON file with a hash each, so that no cell is trained twice."""
 
 import base64
 import hashlib
@@ -21,15 +21,15 @@ from fourier_attn.train.rundir.metrics_log import read_lines
 
 Finding = dict[str, Any]
 HOUR = 3600.0
-NAMES = {"mean_iou": "mean IoU", "mlm_accuracy": "accuracy on masked tokens"}  # of metrics, in words
-# What every file of a cell says. Later ones say more, which is asked for by `get`.
+NAMES = {"mean_iou": "mean IoU", "mlm_accuracy": "accuracy on masked tokens"}  # metrics in words
+# Keys of every cell's file. Newer files have more keys, which are read with `get`.
 FACTS = (
     *("cell", "tier", "model", "config", "task", "metric", "mixer", "knobs", "seed", "split_seed"),
     *("parameters", "seconds", "test", "validation", "epochs", "right"),
     *("processes", "counted", "cpu_seconds", "peak_memory_mib"),
     *("command", "commit", "hardware", "versions", "date", "allowed_drift", "fingerprints"),
 )
-RUN_OWN = ("step", "data_wait")  # of a line of metrics, what says nothing about the network
+RUN_OWN = ("step", "data_wait")  # entries of a line of metrics that describe the run, not the network
 
 
 def finished_cell(cell: Cell, directory: Path) -> Finding:
@@ -46,7 +46,7 @@ def finished_cell(cell: Cell, directory: Path) -> Finding:
     if (row["seed"], row["split_seed"]) != (cell.seed, cell.split_seed):
         raise ValueError(f"{directory} has other seeds than {cell.name}; move it away")
     if unlike := cell.differing(row["knobs"]):
-        raise ValueError(f"{directory} was trained with other knobs ({unlike}); move it away")
+        raise ValueError(f"{directory} was trained with other options ({unlike}); move it away")
     if start := row["knobs"].get("init_from"):  # a path means nothing on another machine
         row["knobs"] = row["knobs"] | {"init_from": Path(start).name}
     facts = config_file.record(directory)
@@ -116,7 +116,7 @@ def interval(findings: Sequence[Finding]) -> tuple[float, float]:
 
 
 def validation(findings: Sequence[Finding]) -> tuple[list[float], list[list[float]]]:
-    """Epochs that all seeds have had, and after each the metric on validation of all of them."""
+    """Returns the epochs that all seeds have, and the validation metric of every seed after each."""
     length = min(len(finding["validation"]) for finding in findings)
     epochs = [float(entry["epoch"]) for entry in findings[0]["epochs"][:length]]
     return epochs, [[number(finding["validation"][epoch]) for finding in findings] for epoch in range(length)]
@@ -214,7 +214,7 @@ class Ledger:
             self.findings[finding["cell"]] = finding
 
     def path(self, cell: str) -> Path:
-        """Returns the place of a cell's file."""
+        """Returns the path of a cell's file."""
         task = cells.folder(cells.EVERY[cell].tier) if self.by_task else ""
         return self.directory / task / "cells" / f"{cell}.json"
 
@@ -233,7 +233,7 @@ class Ledger:
         return {model: findings for model, findings in groups.items() if findings}
 
     def put_aside(self) -> list[str]:
-        """Renames the files that cannot be used, so that their cells can be trained; says what it did."""
+        """Renames unusable files so that their cells can be trained; returns a line for each."""
         said = []
         for path, why in self.aside.items():
             names = (path.with_name(f"{path.name}.aside{i or ''}") for i in itertools.count())
@@ -245,10 +245,10 @@ class Ledger:
         return said
 
     def write(self, finding: Finding) -> Path:
-        """Keeps what a cell has found. Raises: ValueError where its file says something else."""
+        """Writes a finding to its cell's file. Raises: ValueError if the file has another finding."""
         path, finding = self.path(finding["cell"]), json.loads(json.dumps(finding))
         if path.exists() and read(path)["sha256"] != digest(finding):
-            raise ValueError(f"{path} is of another run; move one of them away")
+            raise ValueError(f"{path} belongs to another run; move one of them away")
         provenance.write(path, finding | {"sha256": digest(finding)})
         self.findings[finding["cell"]] = finding
         return path
@@ -275,5 +275,5 @@ def read(path: Path) -> Finding:
     if finding["cell"] != path.stem:
         raise ValueError(f"belongs to the cell {finding['cell']}")
     if finding["cell"] not in cells.EVERY:
-        raise ValueError("is of no cell of the suite")
+        raise ValueError("does not belong to a cell of the suite")
     return finding

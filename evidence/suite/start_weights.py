@@ -6,7 +6,7 @@ from fourier_attn import atomic
 from fourier_attn.studies.runs import weights_digest
 from fourier_attn.train import init_from
 
-FILE = "weights"  # in the folder with the run's output
+FILE = "weights"  # name of the file in the folder with the run's output
 
 
 def digest(directory: Path) -> str:
@@ -22,7 +22,7 @@ def noted(directory: Path) -> str | None:
 
 
 def note(directory: Path, now: str) -> None:
-    """Notes with which weights a run begins; of one that has begun the note stays as it is."""
+    """Records the initial weights of a run; the record of a started run is not changed."""
     if not _begun(directory):
         atomic.make_folder(_file(directory).parent)
         atomic.write(_file(directory), f"{now}\n")
@@ -33,8 +33,8 @@ def check(directory: Path, now: str) -> None:
     before = noted(directory)
     if _begun(directory) and before not in (None, now):
         raise ValueError(
-            f"{directory} began with the weights {before}, and those there now are {now}; bring the former "
-            "back, or move that directory away so that it begins anew"
+            f"{directory} started from the weights {before}, but the weights are now {now}; restore the "
+            "former, or move that directory away to start again"
         )
 
 

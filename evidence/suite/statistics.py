@@ -13,7 +13,7 @@ DRAWS = 10_000
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference a - b of two models' accuracies; its 95 % interval is `low` to `high`.
+    """Holds the difference a - b of two models' accuracies, with its 95 % interval `low` to `high`.
 
     Its error is scale T + e: Student's T with `freedom` degrees of freedom, for the seeds, and one of the
     equally likely samples e, for the examples.

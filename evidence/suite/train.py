@@ -1,4 +1,4 @@
-"""Trains the networks of the evidence: alike in all but their mixer, with seeds, each once.
+"""Trains networks that differ only in their mixer, with several seeds, each once.
 
     python -m evidence.suite.train --tier=1 --list
     python -m evidence.suite.train --tier=1 --budget_hours=2
@@ -62,10 +62,14 @@ def define_flags() -> None:
 
 
 class CellRun(sweep.Run):
-    """A cell's run, whose results are saved as soon as it is finished.
+    """Runs a cell and saves its results when it is finished.
 
     Args:
-      start: the digest of its initial weights, if it has any.
+      cell: the cell.
+      runs: directory of the runs.
+      ledger: the finished cells, to which the results are added.
+      words: additional options of the training command.
+      start: digest of its initial weights; "" for none.
     """
 
     def __init__(self, cell: Cell, runs: Path, ledger: Ledger, words: Sequence[str], start: str = ""):
@@ -85,7 +89,7 @@ class CellRun(sweep.Run):
             print(f"{self.cell.name}: exit code {self.code}: {self.error}", flush=True)
 
     def collect(self) -> None:
-        """Keeps what a finished run has found."""
+        """Writes the results of the finished run to its cell's file."""
         finding = finished_cell(self.cell, self.program.workdir)
         path = self.ledger.write(finding)
         print(f"{self.cell.name}: {in_words(finding)}, {path}", flush=True)
@@ -122,18 +126,18 @@ def main() -> int:
 
 
 def check_knobs(cells: Sequence[Cell], ledger: Ledger) -> None:
-    """Checks that what cells have found is of the configurations of today. Raises: ValueError."""
+    """Checks that finished cells have the current configuration. Raises: ValueError."""
     unlike = ledger.unlike()
     for cell in cells:
         if cell.name in unlike:
             raise ValueError(
-                f"{ledger.path(cell.name)} was trained with other knobs ({unlike[cell.name]}); restore the "
+                f"{ledger.path(cell.name)} was trained with other options ({unlike[cell.name]}); restore the "
                 "configuration, or move the file and its run away"
             )
 
 
 def check_data(cells: Sequence[Cell], data_dir: str | None) -> None:
-    """Checks that the data of cells are there, or downloads them. Raises: ValueError."""
+    """Checks that the data of cells exist, or downloads them. Raises: ValueError."""
     for row in {cell.task: data.TASKS[cell.task] for cell in cells}.values():
         if row.dataset:
             prepared(row.dataset, data_dir, row.builder)
@@ -143,7 +147,7 @@ def check_data(cells: Sequence[Cell], data_dir: str | None) -> None:
 
 
 def check_texts(part: DataConfig, data_dir: str | None) -> None:
-    """Checks that the data sets of pre-training, and those kept out of it, are there.
+    """Checks that the data sets of pre-training, and those excluded from it, exist.
 
     Args:
       part: the `data` part of a configuration, which names TFDS data sets alone.
@@ -175,14 +179,14 @@ def check_starts(cells: Sequence[Cell], runs: Path, ledger: Ledger) -> dict[str,
 
 
 def check_start(directory: Path, ledger: Ledger) -> None:
-    """Checks that a run from whose weights others start is finished. Raises: ValueError."""
+    """Checks that a run is finished that provides initial weights. Raises: ValueError."""
     if (directory / "config.json").exists() and finished(directory) is not None:
         return
     tier = directory.name.partition("-")[0]
     if directory.name in ledger.findings:  # so that its tier would not train it
         raise ValueError(
             f"{ledger.path(directory.name)} says that these weights are trained, but they are not in "
-            f"{directory}; bring the directory of that run there, or move the file away so that "
+            f"{directory}; copy the directory of that run there, or move the file away so that "
             f"--tier={tier} trains it again"
         )
     raise ValueError(
@@ -217,8 +221,8 @@ def check_budget(left: Sequence[Cell], scale: float, budget: float | None) -> No
     """
     if budget is None:
         return
-    if math.isnan(budget):  # which nothing would exceed
-        raise ValueError("budget_hours=nan is not a number of hours; give one, or leave it out for no limit")
+    if math.isnan(budget):  # nothing would exceed it
+        raise ValueError("budget_hours=nan is not a number of hours; pass a number, or omit it for no limit")
     if not left:
         return
     cheapest = min(left, key=lambda cell: cell.core_hours)
@@ -226,7 +230,7 @@ def check_budget(left: Sequence[Cell], scale: float, budget: float | None) -> No
     if needed > budget:
         raise ValueError(
             f"budget_hours={budget:g} is less than the cheapest cell left needs: {cheapest.name}, some "
-            f"{math.ceil(100 * needed) / 100:.2f} core-hours; give at least that"
+            f"{math.ceil(100 * needed) / 100:.2f} core-hours; pass at least that"
         )
 
 
@@ -278,7 +282,7 @@ def listed(cells: Sequence[Cell], ledger: Ledger, runs: Path, scale: float) -> I
     for path, why in ledger.aside.items():
         yield f"aside    {path} {why}"
     for name, what in ledger.unlike().items():
-        yield f"unlike   {ledger.path(name)} was trained with other knobs: {what}"
+        yield f"unlike   {ledger.path(name)} was trained with other options: {what}"
     done = sum(cell.name in ledger.findings for cell in cells)
     yield (
         f"{done} of {len(cells)} cells done in {spent:.1f} core-hours; the others take some {left:.1f}, "

@@ -32,7 +32,7 @@ SEEDS = ("seed", "data.split_seed")
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("out", None, "write the table and the picture to NAME.csv and NAME.png")
+    flags.DEFINE_string("out", None, "write the table and the figure to OUT.csv and OUT.png")
 
 
 def main(*directories: str) -> None:

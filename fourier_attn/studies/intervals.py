@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from scipy.stats import t as student
 
-Z95 = 1.959964  # of the normal distribution
+Z95 = 1.959964  # 0.975 quantile of the normal distribution
 
 
 def band(values: Sequence[float]) -> tuple[float, float]:

@@ -112,17 +112,17 @@ def test_a_cell_of_another_configuration_does_not_count(tmp_path: Path) -> None:
     directories = [f"--results={tmp_path}", f"--runs={tmp_path / 'runs'}"]
     code, _, error = run_here(train, "--tier=toy", *directories)
     assert code == 2
-    assert f"was trained with other knobs ({what}); restore the configuration" in error
+    assert f"was trained with other options ({what}); restore the configuration" in error
     assert not (tmp_path / "runs").exists()
     code, out, _ = run_here(train, "--tier=toy", "--list", *directories)
     assert (code, what in out) == (0, True)
-    assert f"`toy-fnet-0` was trained with other knobs: {what}." in write.cautions(there)
+    assert f"`toy-fnet-0` was trained with other options: {what}." in write.cautions(there)
 
 
 def test_two_runs_of_a_cell_do_not_take_each_other_s_place(tmp_path: Path) -> None:
     path = written(tmp_path, date="yesterday")
     before = path.read_bytes()
-    with pytest.raises(ValueError, match=r"toy-fnet-0\.json is of another run; move one of them away"):
+    with pytest.raises(ValueError, match=r"toy-fnet-0\.json belongs to another run; move one of them away"):
         written(tmp_path, date="today")
     assert path.read_bytes() == before
     runs = [
@@ -186,7 +186,9 @@ def test_a_run_keeps_which_weights_it_began_with(tmp_path: Path) -> None:
     directory.mkdir()
     (directory / "config.json").touch()
     start_weights.check(directory, "0b")
-    with pytest.raises(ValueError, match=r"toy-fnet-0 began with the weights 0b, and those there now are 0a"):
+    with pytest.raises(
+        ValueError, match=r"toy-fnet-0 started from the weights 0b, but the weights are now 0a"
+    ):
         start_weights.check(directory, "0a")
     start_weights.note(directory, "0a")
     assert start_weights.noted(directory) == "0b"
@@ -220,7 +222,7 @@ def test_cells_that_go_on_from_weights_need_these(tmp_path: Path) -> None:
     path = written(tmp_path, cells.PRETRAINED)
     message = (
         f"{path} says that these weights are trained, but they are not in {tmp_path / cells.PRETRAINED}; "
-        "bring the directory of that run there, or move the file away so that --tier=pretrain trains it again"
+        "copy the directory of that run there, or move the file away so that --tier=pretrain trains it again"
     )
     with pytest.raises(ValueError, match=re.escape(message)):
         train.check_start(tmp_path / cells.PRETRAINED, Ledger(tmp_path))

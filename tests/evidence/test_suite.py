@@ -91,7 +91,7 @@ def test_a_budget_below_the_cheapest_cell(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scale", [1.0, 1.49, 1.5, 30.123])
 def test_the_budget_that_is_asked_for_is_enough(scale: float) -> None:
     left = suite.cells("1")
-    with pytest.raises(ValueError, match="give at least that") as said:
+    with pytest.raises(ValueError, match="pass at least that") as said:
         train.check_budget(left, scale, 1e-3)
     enough = float(str(said.value).partition("some ")[2].split()[0])
     train.check_budget(left, scale, enough)

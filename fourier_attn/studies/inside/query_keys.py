@@ -29,7 +29,7 @@ from fourier_attn.studies.runs import weights_digest
 from fourier_attn.train.init_from import restore
 
 FACTS = ("parameters", "freedom", "effective_rank")
-FREE = 1e-5  # of the largest singular value, above which a direction of change counts
+FREE = 1e-5  # share of the largest singular value above which a direction counts
 
 
 def define_flags() -> None:
@@ -91,7 +91,7 @@ def circular_heads(params: Any, mixer: dict[str, Any], d: int) -> list[dict[str,
     taps = params["query"].shape[1:]
     units = jnp.eye(math.prod(taps)).reshape(-1, *taps)  # kernels of one tap each
     correlate = partial(circular_correlate, shape=shape, boundary=mixer["boundary"], method="direct")
-    each = np.asarray(correlate(jnp.eye(d), units), np.float64)  # of each feature: zeros and ones, exact
+    each = np.asarray(correlate(jnp.eye(d), units), np.float64)  # for each feature: zeros and ones, exact
 
     heads = []
     for query, key in zip(params["query"], params["key"], strict=True):
@@ -99,7 +99,7 @@ def circular_heads(params: Any, mixer: dict[str, Any], d: int) -> list[dict[str,
         queries, keys = (np.einsum("irf,r->if", each, kernel) for kernel in kernels)
         by_query, by_key = np.einsum("irf,jf->ijr", each, keys), np.einsum("if,jrf->ijr", queries, each)
         change = np.concatenate([by_query, by_key], -1).reshape(d * d, -1)
-        squares = np.linalg.eigvalsh(change.T @ change)  # of the singular values
+        squares = np.linalg.eigvalsh(change.T @ change)  # squared singular values
         freedom = int(np.sum(squares > FREE**2 * squares.max()))
         heads.append(described(queries @ keys.T, 2 * len(units), freedom))
     return heads
