@@ -38,10 +38,10 @@ class Cost(NamedTuple):
 
 
 HEADS = Cost(
-    core_hours="core-hours of a seed, at least",
-    examples_per_s="examples a second in training, at best",
+    core_hours="core-hours per seed (minimum)",
+    examples_per_s="training examples/s (maximum)",
     parameters="parameters",
-    memory="peak memory, MiB, mean of seeds",
+    memory="peak memory, MiB (mean)",
 )
 
 

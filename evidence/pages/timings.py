@@ -42,7 +42,7 @@ def speed(results: Results, *names: str) -> str:
       names: files with comparisons.
     """
     documents = {name: results.document(name) for name in names}
-    head = ["what / against what", "size", "pass", "ms", "other's ms"]
+    head = ["first / second side", "size", "pass", "first, ms", "second, ms"]
     head += ["times faster (lowest to highest)", "temporary memory", "largest difference"]
     lines = [
         [
@@ -67,8 +67,8 @@ def times_faster(row: Row) -> str:
         return value(row)
     text = f"{significant(row['times_faster'])} ({span(row)})"
     if row["lowest"] <= 1 <= row["highest"]:
-        return f"{text}: {EQUAL}"
-    return text if row["times_faster"] >= 1 else f"{text}: the other is faster"
+        return f"{text}; {EQUAL}"
+    return text if row["times_faster"] >= 1 else f"{text}; second is faster"
 
 
 def value(row: Row) -> str:
@@ -77,7 +77,7 @@ def value(row: Row) -> str:
     if "lowest" not in row:
         return text
     equal = row["unit"] == "times faster" and row["lowest"] <= 1 <= row["highest"]
-    return f"{text} ({span(row)}){f': {EQUAL}' if equal else ''}"
+    return f"{text} ({span(row)}){f'; {EQUAL}' if equal else ''}"
 
 
 def span(row: Row) -> str:
@@ -110,8 +110,8 @@ def kept(results: Results, name: str) -> str:
       name: the file.
     """
     document = results.document(name)
-    head = ["what / against what", "size", "ms", "other's ms", "times faster (lowest to highest)"]
-    head += ["page faults of a step", "other's", "most memory", "other's"]
+    head = ["first / second side", "size", "first, ms", "second, ms", "times faster (lowest to highest)"]
+    head += ["page faults per step: first", "second", "most memory: first", "second"]
     lines = []
     for row in document["rows"]:
         line = [row["what"], row["size"], significant(row["ours_ms"]), significant(row["other_ms"])]

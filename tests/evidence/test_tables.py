@@ -86,7 +86,7 @@ def test_fills_and_checks(root: Path) -> None:
     assert "docs/speed.md: speed-images" in said
     assert call(root) == (0, "docs/speed.md: speed-images\n")
     filled = page.read_text()
-    assert filled.startswith("# Speed\n\n<!-- table: speed-images -->\n| what")
+    assert filled.startswith("# Speed\n\n<!-- table: speed-images -->\n| first")
     assert filled.endswith("<!-- /table -->\n\nThe end.\n")
     assert call(root) == (0, "")  # idempotent
     assert page.read_text() == filled
@@ -104,10 +104,11 @@ def test_a_comparison_in_words(root: Path) -> None:
     assert changed == ["speed-images"]
     lines = text.splitlines()
     assert (
-        lines[1] == "| what / against what | pass | ms | other's ms | times faster (lowest to highest) |"
+        lines[1]
+        == "| first / second side | pass | first, ms | second, ms | times faster (lowest to highest) |"
     )  # no empty columns
     assert lines[3] == "| fnet / bert | training step | 10 | 26 | 2.6 (2.1 to 3.3) |"
-    assert lines[4].endswith("| 0.47 (0.38 to 0.92): the other is faster |")
+    assert lines[4].endswith("| 0.47 (0.38 to 0.92); second is faster |")
     assert lines[-2] == "[Provenance](docs/provenance.md#speed-images)"
     assert tables.TABLES["speed-images"](Results(root)).splitlines()[-1] == (
         "<sub>`python -m benchmarks.dense` (results/benchmarks/images-cpu.json): Some CPU, 2 cores, 8 GiB; "
@@ -467,9 +468,9 @@ def test_every_number_of_sentences_is_on_a_page() -> None:
 def test_a_range_around_one_says_that_nobody_is_faster() -> None:
     for ratio in (0.9, 1.2):
         row = {"times_faster": ratio, "lowest": 0.8, "highest": 1.3}
-        assert timings.times_faster(row) == f"{ratio:g} (0.8 to 1.3): equal within the range"
+        assert timings.times_faster(row) == f"{ratio:g} (0.8 to 1.3); equal within the range"
     value = {"value": 1.2, "unit": "times faster", "lowest": 1.0, "highest": 1.3}
-    assert timings.value(value).endswith(": equal within the range")
+    assert timings.value(value).endswith("; equal within the range")
     assert timings.value(value | {"lowest": 1.1}).endswith("(1.1 to 1.3)")
 
 

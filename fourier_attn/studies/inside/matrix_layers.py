@@ -19,7 +19,12 @@ T, D = 16, 8  # tokens and features
 
 
 class Plain(NamedTuple):
-    """Describes a layer that is not a mixer."""
+    """Describes a layer that is not a mixer.
+
+    Args:
+      shapes: returns the shapes of its parameters at width d.
+      function: computes the layer from its parameters and x.
+    """
 
     shapes: Callable[[int], dict[str, tuple[int, ...]]]
     function: Callable[[dict[str, Array], Array], Array]
