@@ -96,6 +96,9 @@ def with_mixer(config: Config, mixer: str) -> Config:
     The fields `SHARED`, for example the number of heads or causal=True, keep their values. All other fields
     get the defaults of the new mixer. A mixer that is in `model.others` already keeps its own fields.
 
+    Args:
+      config: the complete configuration.
+      mixer: name of the new mixer.
     Raises: ValueError for an unknown name, and for a mixer that cannot use the engine of the replaced one.
     """
     model.find_mixer(mixer)
@@ -139,7 +142,11 @@ def with_choices(config: Config, mixer: str | None, recipe: str | None, override
 
 
 def masked(config: Config) -> Config:
-    """Returns the configuration of the masked language model that `train.self_pretrain` trains first."""
+    """Returns the configuration of the masked language model that `train.self_pretrain` trains first.
+
+    Args:
+      config: the complete configuration.
+    """
     first = copied(config)
     first.data.masked = True
     first.train.update({"epochs": config.train.self_pretrain, "self_pretrain": 0, "patience": 0})
@@ -243,6 +250,8 @@ def _engine_part(engine: Engine) -> Part:
 def read_engine(values: Mapping[str, Any]) -> Part:
     """Returns an engine's parameters from a dict that this version or an earlier one wrote.
 
+    Args:
+      values: the dict.
     Raises: ValueError for an unknown parameter.
     """
     part = _engine_part(Engine())
@@ -255,6 +264,8 @@ def from_dict(values: Mapping[str, Any]) -> Config:
 
     Options that the dict lacks get their defaults.
 
+    Args:
+      values: the dict.
     Raises: ValueError for unknown options.
     """
     try:
@@ -309,7 +320,11 @@ def check_self_pretraining(config: Config) -> None:
 
 
 def check(config: Config) -> None:
-    """Checks that every option has a valid value, and that the options fit each other. Raises: ValueError."""
+    """Checks that every option has a valid value, and that the options fit each other. Raises: ValueError.
+
+    Args:
+      config: the complete configuration.
+    """
     for part in PARTS:
         if part not in config or not isinstance(config[part], Mapping | ConfigDict):
             raise ValueError(f"{part} is not a part with options; start from config.default()")

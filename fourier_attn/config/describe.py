@@ -111,7 +111,11 @@ def _line(name: str, value: Any, text: str) -> Iterator[str]:
 
 
 def arguments(doc: str) -> dict[str, str]:
-    """Returns the text of each argument in the section "Args:" of a docstring."""
+    """Returns the text of each argument in the section "Args:" of a docstring.
+
+    Args:
+      doc: the docstring.
+    """
     section = re.search(r"^ *Args:(.*?)(?=^ *[A-Z][a-z]+:|\Z)", doc, flags=re.M | re.S)
     entries = re.findall(
         r"^ {6}(\w[\w, ]*): (.*?)(?=^ {6}\w|\Z)", section[1] if section else "", flags=re.M | re.S

@@ -26,13 +26,22 @@ def mixer_name(config: Config, path: str) -> str:
 
 
 def field_source(config: Config, path: str) -> Source | None:
-    """Returns where the value of the mixer's field at a dotted path comes from; None: set by the user."""
+    """Returns where the value of the mixer's field at a dotted path comes from; None: set by the user.
+
+    Args:
+      config: the complete configuration.
+      path: dotted path of the field.
+    """
     mixer = mixer_name(config, path)
     return source(model.find_mixer(mixer), MIXER.sub("", path)[1:]) if mixer else None
 
 
 def fit_length(config: Config) -> Config:
-    """Sets the length of mixers with position-dependent weights to `model.positions`, in place."""
+    """Sets the length of mixers with position-dependent weights to `model.positions`, in place.
+
+    Args:
+      config: the complete configuration.
+    """
     return _fill(config, POSITIONS, config.model.positions)
 
 
@@ -41,6 +50,9 @@ def fit_grid(config: Config) -> Config:
 
     Mixers with an empty grid field get rows and columns; mixers with position-dependent weights get the
     number of tokens. Without images the copy is unchanged.
+
+    Args:
+      config: the complete configuration.
     """
     config, grid = copied(config), model.grid(config.model)
     if not grid:
@@ -49,7 +61,11 @@ def fit_grid(config: Config) -> Config:
 
 
 def tokens(config: Config) -> int:
-    """Returns the number of tokens of an example: patches and class token, or `data.length` of a text."""
+    """Returns the number of tokens of an example: patches and class token, or `data.length` of a text.
+
+    Args:
+      config: the complete configuration.
+    """
     grid = model.grid(config.model)
     return math.prod(grid) + config.model.class_token if grid else config.data.length
 
@@ -59,6 +75,9 @@ def fitted(config: Config, splits: data.Splits) -> Config:
 
     These are inputs, vocabulary, head, classes, lengths and steps.
 
+    Args:
+      config: the complete configuration.
+      splits: the data.
     Raises: ValueError for pretrained weights with another vocabulary, and for inputs or labels that do not
       fit the network.
     """

@@ -133,7 +133,11 @@ class TrainConfig(Part, Protocol):
 
 @runtime_checkable
 class Config(Part, Protocol):
-    """Declares a complete configuration: the options of a run, and its four parts."""
+    """Declares a complete configuration: the options of a run, and its four parts.
+
+    Args:
+      data, model, optim, train: options of the data, the network, the optimizer and the training.
+    """
 
     seed: int = knob(0, "seed of initial weights, dropout and data order", at_least(0))
     init_from: str = knob(

@@ -13,7 +13,11 @@ from fourier_attn.optics import presets
 
 
 def device_files(config: Config) -> dict[str, str]:
-    """Returns the files of measured devices that the mixers' engines use, by the names of their options."""
+    """Returns the files of measured devices that the mixers' engines use, by the names of their options.
+
+    Args:
+      config: the complete configuration.
+    """
     found = {}
     for mixer, fields in model.mixers(config.model).items():
         place = "mixer" if mixer == config.model.mixer.name else f"others.{mixer}"
@@ -27,6 +31,8 @@ def device_files(config: Config) -> dict[str, str]:
 def with_absolute_paths(config: Config) -> Config:
     """Returns a copy in which the path of every file and folder is absolute.
 
+    Args:
+      config: the complete configuration.
     Raises: ValueError for a path that cannot be used.
     """
     config = copied(config)

@@ -11,6 +11,8 @@ import numpy as np
 def read_device(path: Path) -> tuple[Any, Any, dict[str, Any]]:
     """Reads the arrays `transfer` and `drive_table` (None if absent) of a file, and its parameters.
 
+    Args:
+      path: the file, .npz or .npy.
     Raises: ValueError for a file that cannot be read.
     """
     try:

@@ -44,6 +44,9 @@ class Engine:
     n counts the light of all diffraction orders. Where pixels are smaller than their pitch, detectors see the
     zero order only, `zero_order` of the amplitude.
 
+    Args:
+      modulator, device, laser, receiver: the parts; the other fields are described by `python -m
+        fourier_attn.config`.
     Raises: ValueError for a parameter that is out of range or unknown, or that its neighbours do not allow.
     """
 

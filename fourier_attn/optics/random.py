@@ -93,6 +93,12 @@ def sample(distribution: Callable[..., Array], key: Key, shape: tuple[int, ...],
     """Returns distribution(key, shape, ...) of shape (m, *batch, n1, n2), m numbers for a pixel.
 
     Numbers are counted in the array's order, so that the batch has to be the first axis.
+
+    Args:
+      distribution: a function of `jax.random`.
+      key: the key.
+      shape: shape of the sample.
+      more: further arguments of the distribution.
     """
     m, *batch, rows, cols = shape
     return jnp.moveaxis(distribution(key, (*batch, m, rows, cols), *more), -3, 0)

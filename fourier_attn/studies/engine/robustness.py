@@ -93,6 +93,13 @@ def grid() -> tuple[list[int], list[float]]:
 
 
 def number(option: str, text: str, kind: type) -> Any:
+    """Parses one number of a flag. Raises: ValueError for a text that is not a valid number.
+
+    Args:
+      option: name of the flag, for the message.
+      text: the number as text.
+      kind: int or float.
+    """
     try:
         return kind(text)
     except ValueError as error:

@@ -43,6 +43,8 @@ def transforms(config: Config, batch: int, **changes: Any) -> Work | None:
     """Returns the transform of each of a network's `layers`, for a batch of examples; None if it has none.
 
     Args:
+      config: the configuration of the network.
+      batch: number of examples.
       changes: changed fields of the mixer.
     """
     return work(config.model.mixer.to_dict() | changes, batch, tokens(config), config.model.d)

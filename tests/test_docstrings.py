@@ -1,0 +1,98 @@
+"""Docstrings document every argument and every field."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+PACKAGE = ROOT / "fourier_attn"
+DESCRIBED = {"knob", "parameter", "choice", "bits", "noise"}  # their call has the meaning of the field
+ROOMS = (
+    "",
+    "config",
+    "layers",
+    "ops",
+    "optics",
+    "studies",
+)  # the folders that are held to this; "" is the top
+Definition = ast.FunctionDef | ast.ClassDef
+
+
+def exported(init: Path) -> Iterator[tuple[Path, str]]:
+    """Yields file and name of the definitions that a package exports in `__all__`."""
+    tree = ast.parse(init.read_text())
+    names = {
+        text.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
+        for text in node.value.elts
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            file = ROOT / f"{node.module.replace('.', '/')}.py"
+            file = file if file.exists() else file.with_suffix("") / "__init__.py"
+            yield from ((file, alias.name) for alias in node.names if (alias.asname or alias.name) in names)
+        elif isinstance(node, Definition) and node.name in names:
+            yield init, node.name
+
+
+def undocumented(node: Definition) -> list[str]:
+    """Returns the arguments, or the fields, that a docstring does not name."""
+    text = ast.get_docstring(node) or ""
+    if isinstance(node, ast.ClassDef):
+        names = [item.target.id for item in node.body if isinstance(item, ast.AnnAssign) and is_plain(item)]
+    else:
+        names = arguments(node)
+    return [name for name in names if not re.search(rf"\b{name}\b", text) and not name.startswith("_")]
+
+
+def is_plain(field: ast.AnnAssign) -> bool:
+    """Whether a field's declaration does not have its meaning, as a call or as metadata."""
+    if isinstance(field.value, ast.Call):
+        named = getattr(field.value.func, "id", "") in DESCRIBED
+        return not named and all(keyword.arg != "metadata" for keyword in field.value.keywords)
+    return "ClassVar" not in ast.unparse(field.annotation)
+
+
+def arguments(node: ast.FunctionDef) -> list[str]:
+    given = node.args
+    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    return [arg.arg for arg in every if arg is not None and arg.arg not in ("self", "cls")]
+
+
+def public(body: list[ast.stmt]) -> Iterator[Definition]:
+    """Yields the public functions, classes and methods of a module."""
+    for node in body:
+        if isinstance(node, Definition) and not node.name.startswith("_"):
+            yield node
+            if isinstance(node, ast.ClassDef):
+                yield from public(node.body)
+
+
+def test_exported_names_document_every_argument_and_field() -> None:
+    wrong = []
+    for init in sorted(
+        path for room in ROOMS for path in (PACKAGE / room).glob("**/__init__.py" if room else "*.py")
+    ):
+        for file, name in exported(init):
+            found = {
+                node.name: node for node in ast.parse(file.read_text()).body if isinstance(node, Definition)
+            }
+            listed = file.relative_to(PACKAGE).parts[0] in ROOMS or file.parent == PACKAGE
+            if listed and name in found and (missing := undocumented(found[name])):
+                wrong.append(f"{file.relative_to(ROOT)}: {name} does not document {', '.join(missing)}")
+    assert not wrong, "\n".join(sorted(set(wrong)))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_functions_with_three_arguments_document_them(room: str) -> None:
+    wrong = []
+    for file in sorted((PACKAGE / room).rglob("*.py") if room else PACKAGE.glob("*.py")):
+        for node in public(ast.parse(file.read_text()).body):
+            large = isinstance(node, ast.FunctionDef) and len(arguments(node)) >= 3
+            if large and (missing := undocumented(node)):
+                wrong.append(f"{file.relative_to(ROOT)}: {node.name} does not document {', '.join(missing)}")
+    assert not wrong, "\n".join(wrong)
