@@ -246,7 +246,8 @@ def provenance(tables: Mapping[str, Callable[[Results], str]], results: Results)
     text = ""
     for name, make in tables.items():
         if sources := parts(make(results)).sources:
-            text += f"## {name}\n\n" + "".join(f"- {source}\n" for source in sources) + "\n"
+            listed = [source.replace("; ", ", ") for source in sources]
+            text += f"## {name}\n\n" + "".join(f"- {source}\n" for source in listed) + "\n"
     return text
 
 
