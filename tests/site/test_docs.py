@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import jax
@@ -126,6 +127,13 @@ def contents(page: Path) -> set[Path]:
     blocks = re.findall(r"^```\{toctree\}\n([^`]*)```$", page.read_text(), flags=re.MULTILINE)
     lines = [line for block in blocks for line in block.splitlines() if line and not line.startswith(":")]
     return {(page.parent / re.sub(r"^.* <(.*)>$", r"\1", line)).resolve() for line in lines}
+
+
+def test_the_table_of_extras_is_complete() -> None:
+    listed = rows((ROOT / "docs" / "installation.md").read_text(), "| Extra |")
+    named = {name for row in listed for name in re.findall(r"[\w-]+", row[0])}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert named == project["optional-dependencies"].keys()
 
 
 def test_the_map_and_the_tree_agree() -> None:
