@@ -46,6 +46,12 @@ FIGURES: dict[str, Callable[[dict[str, Any]], Figure]] = {
     "studies/robustness-imdb": plot_robustness,
     "studies/speedup-fnet": tornado.plot,
 }
+LANDING = {  # panels of the landing page
+    "attention": "attention",
+    "circular": "circular attention",
+    "lambda": "lambda layer",
+    "fourier": "Fourier mixing (FNet)",
+}
 SWEEPS = "robustness-*.json"  # files next to the folder with a report's cells
 
 
@@ -60,6 +66,9 @@ def pictures(root: Path) -> Iterator[tuple[str, Callable[[], Figure]]]:
         yield name, partial(_plotted, from_document, root / "results" / f"{name}.json")
     for name in speedups.PLOTTED:
         yield f"benchmarks/{name}", partial(_plotted_speed, root, timings.SPEED[name])
+
+    four = partial(matrix_views.plot_chosen, layers=LANDING)
+    yield "studies/matrices-four", partial(_plotted, four, root / "results" / "studies" / "matrices.json")
     for cells in sorted(root.glob("results/evidence/*/cells")):
         directory = cells.parent
         for name, plot in write.pictures(Ledger(directory)).items():

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -13,7 +14,9 @@ from evidence.report.comparisons import COMPARISONS, decide
 from evidence.report.write import answers
 from evidence.suite.ledger import Finding, core_hours, least_core_hours, published, score, without_failures
 from evidence.suite.statistics import difference
+from fourier_attn.studies.engine import frontier
 
+LANDING_TOKENS = 1024  # of the comparison on the landing page
 TEXTS = ("settings", "1", "2", "sst2", "listops")  # tiers of the page on texts
 
 
@@ -150,6 +153,30 @@ def growth_of(mixer: str, of: str = "ms") -> Callable[[Results], str]:
 
 
 BOTH = "forward + backward"
+
+
+def small_accuracy(results: Results, model: str) -> str:
+    """Returns mean and standard deviation over seeds of a small network's accuracy on IMDb, in percent."""
+    scores = [100 * score(finding) for finding in published(results.root, "1")[model]]
+    return f"{np.mean(scores):.1f} ± {np.std(scores, ddof=1):.1f}"
+
+
+def fourier_speed(results: Results) -> str:
+    """Returns how many times as long attention takes as Fourier mixing, on `LANDING_TOKENS` tokens."""
+    rows = results.document("benchmarks/growth-cpu")["rows"]
+    ms = {row["mixer"]: row["ms"] for row in rows if row["t"] == LANDING_TOKENS}
+    return f"{ms['attention, 8 heads of 16'] / ms['fourier']:,.0f}"
+
+
+def optical_energy(results: Results) -> str:
+    """Returns the energy of the most accurate 4-bit engine as a multiple of a processor's."""
+    rows = results.document("studies/pareto-circular")["rows"]
+    tested = [row for row in frontier.part(rows, frontier.TESTED) if row["bits"] == 4]
+    engine = max(tested, key=lambda row: row["validation_accuracy"])
+    (processor,) = frontier.part(rows, "electronic")
+    return f"{round(engine['joules']['typical'] / processor['joules']['typical'], -3):,.0f}"
+
+
 VALUES: dict[str, Callable[[Results], str]] = {
     "faster-fourier": faster("benchmarks/fourier-complex-cpu", "ours / fftn", "forward"),
     "faster-complex": faster("benchmarks/fourier-complex-cpu", "ours / published complex", "forward"),
@@ -182,6 +209,10 @@ VALUES: dict[str, Callable[[Results], str]] = {
     "batch-5-above": batch_5("global_filter", 1),
     "batch-5-below": batch_5("fourier", -1),
     "pointing": pointing,
+    "landing-accuracy": partial(small_accuracy, model="fnet"),
+    "landing-attention": partial(small_accuracy, model="attention"),
+    "landing-speed": fourier_speed,
+    "landing-joules": optical_energy,
     **OPTICS_VALUES,
     **COMPILED_VALUES,
 }

@@ -79,6 +79,26 @@ def plot(document: dict[str, Any]) -> Figure:
 
 
 @style.styled()
+def plot_chosen(document: dict[str, Any], layers: dict[str, str]) -> Figure:
+    """Plots the matrices of some layers side by side, with one colour bar.
+
+    Args:
+      document: the JSON document of the study.
+      layers: names of the layers, with the titles of their panels.
+    """
+    rows = {row["layer"]: row for row in document["rows"]}
+    figure = style.figure(height=2.1)
+    panels = figure.subplots(1, len(layers), squeeze=False)[0]
+    for axes, (name, title) in zip(panels, layers.items(), strict=True):
+        _show(axes, rows[name]["matrix"], title)
+        axes.set_xlabel(f"input, token 1 to {T}")
+    panels[0].set_ylabel(f"output, token 1 to {T}")
+    bar = figure.colorbar(ScalarMappable(Normalize(-1, 1), style.DIVERGING), ax=list(panels), shrink=0.7)
+    bar.set_ticks([-1, 0, 1], labels=["negative", "0", "positive"])
+    return figure
+
+
+@style.styled()
 def plot_layer(document: dict[str, Any], layer: str) -> Figure:
     """Plots one layer's matrix and, if it averages, its weights."""
     (row,) = [row for row in document["rows"] if row["layer"] == layer]
