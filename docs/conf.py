@@ -33,6 +33,7 @@ html_static_path = ["static"]
 html_favicon = "static/favicon.svg"
 html_css_files = ["site.css"]
 html_js_files = ["scrolling.js"]
+html_search_scorer = str(ROOT / "docs" / "static" / "search-scorer.js")
 html_math_renderer_name = "mathml"
 templates_path = ["templates"]
 html_additional_pages = {"index": "root.html"}  # build/site/index.html leads to the landing page

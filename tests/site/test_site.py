@@ -88,20 +88,60 @@ def test_the_site_has_no_link_that_leads_nowhere(site: Path) -> None:
             assert not anchor or there not in places or anchors & places[there], f"{page}: {link}#{anchor}"
 
 
+SEARCHES = {  # words that readers search for, and the pages that may come first
+    "batch size": ("docs/training",),
+    "learning rate": ("docs/training",),
+    "resume": ("docs/training",),
+    "early stopping": ("docs/training",),
+    "install": ("docs/installation",),
+    "custom dataset": ("docs/data",),
+    "class weights": ("docs/training",),
+    "export": ("docs/export",),
+    "GPU": ("docs/installation", "docs/launch"),
+    "seeds": ("docs/training",),
+    "attention map": ("docs/attention", "docs/training"),
+    "energy": ("docs/optics/costs",),
+    "calibration": ("docs/optics/calibration",),
+    "padding": ("docs/mixers", "docs/data"),
+    "cite": ("docs/faq",),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+def test_the_search_finds_the_right_page_first(site: Path, tmp_path: Path) -> None:
+    found = browse(site, [], list(SEARCHES), tmp_path)["hits"]
+    first = {words: hits[0] if hits else None for words, hits in found.items()}
+    assert not {words: first[words] for words, pages in SEARCHES.items() if first[words] not in pages}
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
 def test_every_page_can_be_seen(site: Path, tmp_path: Path) -> None:
-    """Both widths, both themes: no error, no overflow, images, equations, a search; axe-core where it is."""
+    """Checks both widths and themes for errors, overflow, cut code, copy buttons, images and equations.
+
+    Also runs axe-core if `make axe` has fetched it.
+    """
     pages = sorted(
         str(page.relative_to(site))
         for room in ("docs", "notebooks", "results")
         for page in (site / room).rglob("*.html")
     )
     assert len(pages) > 100
+    found = browse(site, pages, ["lambda"], tmp_path)
+    assert found["pages"] == len(pages)
+    assert not found["report"], "\n".join(found["report"])
+    assert len(found["hits"]["lambda"]) > 3
+
+
+def browse(site: Path, pages: list[str], searches: list[str], tmp_path: Path) -> dict:
+    """Returns what tests/browser.html reports about pages and searches of the site."""
     served = tmp_path / "site"
     shutil.copytree(site, served)
     shutil.copy(ROOT / "tests" / "browser.html", served)
-    (served / "pages.json").write_text(json.dumps({"pages": pages, "axe": AXE.exists()}))
+    (served / "pages.json").write_text(
+        json.dumps({"pages": pages, "axe": AXE.exists(), "searches": searches})
+    )
     if AXE.exists():
         shutil.copy(AXE, served)
     handler = functools.partial(Quiet, directory=str(served))
@@ -119,18 +159,15 @@ def test_every_page_can_be_seen(site: Path, tmp_path: Path) -> None:
         done = subprocess.run([CHROMIUM, *options, *place, url], capture_output=True, text=True, timeout=1800)
         server.shutdown()
     [report] = re.findall(r'<pre id="report">(.*?)</pre>', done.stdout, flags=re.DOTALL)
-    found = json.loads(html.unescape(report))
-    assert found["pages"] == len(pages)
-    assert not found["report"], "\n".join(found["report"])
-    assert found["hits"] > 3
+    return json.loads(html.unescape(report))
 
 
 def opened(site: Path, name: str, tmp_path: Path, script: str) -> str:
     """The text of a page on a disk after a script has done something to it."""
     shutil.copytree(site / "_static", tmp_path / "_static")
     page = tmp_path / "docs" / f"{name}.html"
-    page.parent.mkdir()
-    page.write_text((site / "docs" / page.name).read_text() + f"<script>{script}</script>")
+    page.parent.mkdir(parents=True)
+    page.write_text((site / "docs" / f"{name}.html").read_text() + f"<script>{script}</script>")
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom"]
     command = [CHROMIUM, *options, f"--user-data-dir={tmp_path / 'profile'}", page.as_uri()]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
@@ -171,6 +208,21 @@ def test_a_knob_of_the_engine_can_be_turned(site: Path, tmp_path: Path) -> None:
     [shown] = re.findall(r'<output id="engine-db"[^>]*data-before="([\d.]+) dB"[^>]*>([\d.]+) dB<', page)
     before, after = map(float, shown)
     assert after < before - 3
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+def test_copied_code_has_no_prompts_and_no_output(site: Path, tmp_path: Path) -> None:
+    copy = """
+    window.addEventListener("load", () => {
+      const buttons = [...document.querySelectorAll("button.copybtn")];
+      document.body.dataset.copied = JSON.stringify(buttons.map((button) => copyTargetText(button)));
+    });"""
+    page = opened(site, "mixers/lambda", tmp_path, copy)
+    [copied] = re.findall(r'data-copied="([^"]*)"', page)
+    texts = json.loads(html.unescape(copied))
+    assert any("jnp" in text for text in texts)
+    assert not any(line.startswith((">>>", "...", "Array")) for text in texts for line in text.splitlines())
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
