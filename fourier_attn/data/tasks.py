@@ -363,6 +363,9 @@ def task_of(config: DataConfig) -> Task:
     """Returns the task that the `data` part of a configuration describes.
 
     Before a custom dataset is read, names of its classes may be missing.
+
+    Args:
+      config: the `data` part of a configuration.
     """
     task = TASKS[config.task]
     if config.masked:

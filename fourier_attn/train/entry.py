@@ -120,7 +120,11 @@ def _self_pretrain(config: Config, directory: Path, allow_drift: Iterable[str], 
 
 
 def check(config: Config) -> None:
-    """Checks a configuration without reading data: options, metric, mesh and memory. Raises: ValueError."""
+    """Checks a configuration without reading data: options, metric, mesh and memory. Raises: ValueError.
+
+    Args:
+      config: the complete configuration.
+    """
     configuration.check(config)
     monitor.check(config)
     class_loss.check(config)

@@ -133,7 +133,12 @@ def _cut(tokens: Sequence[int], room: int) -> np.ndarray:
 
 
 def unknown_share(row: np.ndarray, ids: Special) -> float:
-    """Returns the share of unknown tokens in a row, without [CLS] and [SEP]."""
+    """Returns the share of unknown tokens in a row, without [CLS] and [SEP].
+
+    Args:
+      row: the token ids of a text.
+      ids: the ids of special tokens.
+    """
     frame = np.isin(row, [i for i in (ids.cls, ids.sep) if i is not None])
     return round(float((row == ids.unknown).sum() / max(len(row) - frame.sum(), 1)), 4)
 

@@ -133,12 +133,20 @@ def fit(
 
 
 def names_file(kind: str) -> bool:
-    """Returns whether the value of `data.tokenizer` is a file."""
+    """Returns whether the value of `data.tokenizer` is a file.
+
+    Args:
+      kind: `data.tokenizer` of the configuration.
+    """
     return files.ending(kind) in (".json", ".model")
 
 
 def check_kind(kind: str, vocab: int) -> None:
-    """Checks the values of `data.tokenizer` and `data.vocab`. Raises: ValueError."""
+    """Checks the values of `data.tokenizer` and `data.vocab`. Raises: ValueError.
+
+    Args:
+      kind: `data.tokenizer` of the configuration.
+    """
     if names_file(kind):
         return
     cure = ", or give a file (tokenizer.json, or a SentencePiece .model)"

@@ -19,7 +19,11 @@ LARGEST_FILE = 2**26  # bytes; published tokenizers have up to 2**25
 
 
 def check_file(kind: str) -> None:
-    """Checks that a tokenizer file in `data.tokenizer` exists and can be used. Raises: ValueError."""
+    """Checks that a tokenizer file in `data.tokenizer` exists and can be used. Raises: ValueError.
+
+    Args:
+      kind: `data.tokenizer` of the configuration.
+    """
     if names_file(kind):
         if not paths.given(kind).is_file():
             raise ValueError(
@@ -97,6 +101,9 @@ def tokenizer_file(directory: Path) -> Path:
 
     A SentencePiece model is `tokenizer.model`, `spiece.model` (Hugging Face), or an asset of Keras Hub. Any
     other tokenizer is `tokenizer.json`, and this path is also returned if there is no file.
+
+    Args:
+      directory: the directory of the run, or the folder.
     """
     models = (directory / name for name in ("tokenizer.model", "spiece.model", KERAS_HUB))
     return next((model for model in models if model.exists()), directory / "tokenizer.json")
@@ -105,6 +112,8 @@ def tokenizer_file(directory: Path) -> Path:
 def load_tokenizer(path: Path) -> Any:
     """Reads and checks a tokenizer file.
 
+    Args:
+      path: the file.
     Raises: ValueError for a file that is missing or cannot be read, and for a tokenizer without padding or
       unknown token, with invalid ids, or that returns the same or too many tokens for all texts.
     """
