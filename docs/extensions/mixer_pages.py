@@ -75,13 +75,14 @@ def matrix(name: str) -> str:
     if not file.exists() or file.stat().st_mtime < max(path.stat().st_mtime for path in sources):
         BUILT.mkdir(parents=True, exist_ok=True)
         style.save(matrix_views.plot_layer(document, name), file)
-    kinds = ", ".join(matrix_views.structures(row)) or "no structure"
-    words = f"rank {row['rank']} of {row['rows']}, {row['distinct']:,} distinct entries, {kinds}"
+    kinds = ", ".join(matrix_views.structures(row)) or "none"
+    words = f"rank {row['rank']} of {row['rows']}, {row['distinct']:,} distinct entries, structure: {kinds}"
     width = 26 if "weights" in row else 13
     return (
         f"```{{figure}} /build/mixers/{name}.png\n:alt: The matrix of {name}: {words}\n:width: {width}em\n\n"
-        f"Derivative of every output by every input at {T} random tokens of {D} features, with initial "
-        f"parameters. Red is above zero, blue below. It has {words}. "
+        f"The derivative of every output with respect to every input, for {T} random tokens of {D} features "
+        f"and initial parameters. Red is above zero, blue below. Rank: {row['rank']} of {row['rows']}. "
+        f"Distinct entries: {row['distinct']:,}. Structure: {kinds}. "
         "[All layers, and how they are drawn](../chapter.md#matrices-section-1-8)\n```"
     )
 

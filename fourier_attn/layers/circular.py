@@ -51,9 +51,9 @@ class CircularAttention(OnEngine):
         the tokens as keys and values, see `fourier_attn.ops.circular.circular_attention`; "auto" chooses by
         d. Default "auto".
       engine: optical engine that computes the three projections from one transform of each token. With an
-        engine the method is "literal", because noise comes between correlation and product. Neighbouring
-        tokens, padding included, share passes and the converters' scale, so that a token's errors depend on
-        its partner; normalised inputs keep partners alike. Default None, exact.
+        engine the method is "literal", because noise comes between correlation and product. Two
+        neighbouring tokens, including padding, share a pass and its scale, so the error of one depends on the
+        other. Normalised inputs keep both at similar scales. Default None, exact.
       eval_engine: engine of evaluation. Default None, the same as in training.
       prefer: plan for sizes that the engine does not have, "error" or "passes". Default "error".
       dtype: dtype of the computation; parameters stay float32. Default float32.

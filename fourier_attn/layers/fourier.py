@@ -40,8 +40,8 @@ class FourierMixing(OnEngine):
       features: whether features are transformed, too; False needs a grid. Default True.
       method: how a sequence is transformed, see `fourier_attn.ops.fourier.fourier_mix`. Default "auto".
       engine: optical engine that computes the transform. With a mask it needs padding="zero" or "tokens".
-        Neighbours in the batch share passes and the converters' scale, so that an example's errors depend on
-        its partner; normalised inputs keep partners alike. Default None, exact.
+        Two neighbouring examples of a batch share a pass and its scale, so the error of one depends on the
+        other. Normalised inputs keep both at similar scales. Default None, exact.
       eval_engine: engine of evaluation. Default None, the same as in training.
       prefer: plan for sizes that the engine does not have, "error" or "passes". Default "error".
       dtype: dtype of the result; transforms run in float32 at least, or as `method` says. Default float32.

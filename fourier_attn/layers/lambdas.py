@@ -61,9 +61,9 @@ class LambdaLayer(OnEngine):
         0.5) for all. Default "fan_in".
       method: form of the position part, see `fourier_attn.ops.lambdas.lambda_layer`. Default "auto".
       engine: optical engine that computes the position lambdas as convolutions of the values along the
-        positions, one for each column of the table. Neighbouring features share passes and the converters'
-        scale, and where v is odd those of two examples do, so that errors depend on the partner; normalised
-        inputs keep partners alike. Default None, exact.
+        positions, one for each column of the table. Two neighbouring features share a
+        pass and its scale; if v is odd, they can belong to two examples. The error of one therefore depends
+        on the other. Normalised inputs keep both at similar scales. Default None, exact.
       eval_engine: engine of evaluation. Default None, the same as in training.
       prefer: plan for sizes that the engine does not have, "error" or "passes". Default "error".
       dtype: dtype of the computation; parameters, softmax and sums over positions stay float32. Default
