@@ -136,11 +136,9 @@ class Editor:
         if decorators := getattr(node, "decorator_list", ()):
             begin = self.module.span(decorators[0])[0] - 1
         source = self.module.source
-        if lines:
-            end += len(re.match(r"( +#.*)?", source[end:])[0])
-        elif comma := re.match(r", ?", source[end:]):
-            end += len(comma[0])
-        elif source[:begin].endswith(", "):
+        if rest := re.match(r" +#.*" if lines else r", ?", source[end:]):
+            end += len(rest[0])
+        elif not lines and source[:begin].endswith(", "):
             begin -= 2
         if source[source.rfind("\n", 0, begin) + 1 : begin].isspace() and source[end : end + 1] == "\n":
             begin, end = source.rfind("\n", 0, begin) + 1, end + 1
@@ -234,10 +232,8 @@ class Editor:
         for argument, default in zip(every, defaults, strict=True):
             if argument.arg in DROPPED:
                 end = default or argument
-                place = {"end_lineno": end.end_lineno, "end_col_offset": end.end_col_offset}
-                whole = ast.Name(
-                    argument.arg, lineno=argument.lineno, col_offset=argument.col_offset, **place
-                )
+                whole = ast.copy_location(ast.Name(argument.arg), argument)
+                whole.end_lineno, whole.end_col_offset = end.end_lineno, end.end_col_offset
                 self.remove(whole, lines=False)
         self.document(node, brief)
         return False

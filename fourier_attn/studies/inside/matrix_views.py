@@ -50,7 +50,8 @@ def unpacked(text: str) -> np.ndarray:
 
 def title(row: dict[str, Any]) -> str:
     """Returns the name of a row's layer in words."""
-    return NAMES.get(row["layer"], row["layer"])
+    name = str(row["layer"])
+    return NAMES.get(name, name)
 
 
 @style.styled()
