@@ -7,15 +7,18 @@ result are listed once, by `open_questions`, and the sources of all tables are l
 import posixpath
 import re
 from collections.abc import Callable, Mapping
+from itertools import takewhile
 from typing import NamedTuple
 
-from evidence.pages.markdown import NOT_RUN, Results
+from evidence.pages.markdown import NOT_RUN, Results, table
 
 IN_VIEW = 6  # rows of a longer table that are not folded
 PARAMETERS = tuple(f"parameters-{group}" for group in ("engine", "modulator", "device", "laser", "receiver"))
 WHOLE = ("claims", *PARAMETERS, "engine-kinds", "engine-presets", "skills")  # never folded
 PROVENANCE = "docs/provenance.md"
 SOURCE = re.compile(r"^<sub>(.*)</sub>$", re.MULTILINE)
+DOCUMENT = re.compile(r"(`[^`]+`|command unknown) \((results/\S+\.json)\)")  # a command and its file
+ORIGIN_OF = re.compile(rf"(?P<files>(?:{DOCUMENT.pattern}(?:, )?)+|results/\S+\.json, [^:]+): (?P<origin>.*)")
 
 # Titles of tables with rows that are not yet run
 TITLES = {
@@ -165,7 +168,7 @@ class Parts(NamedTuple):
       rows: the lines with results.
       missing: the lines of what is not yet run.
       sources: where the numbers come from, one text for each origin.
-      remark: what else follows the table.
+      remark: what else follows the table, which may be another table.
     """
 
     head: list[str]
@@ -178,11 +181,12 @@ class Parts(NamedTuple):
 def parts(text: str) -> Parts:
     """Splits the text of a table, as the functions in `TABLES` return it."""
     lines = text.splitlines()
-    table = [line for line in lines if line.startswith("|")]
-    rows = [line for line in table[2:] if not is_missing(line)]
-    missing = [line for line in table[2:] if is_missing(line)]
-    rest = "\n".join(line for line in lines if not line.startswith("|"))
-    return Parts(table[:2], rows, missing, SOURCE.findall(rest), SOURCE.sub("", rest).strip())
+    start = next(i for i, line in enumerate(lines) if line.startswith("|"))
+    kept = list(takewhile(lambda line: line.startswith("|"), lines[start:]))
+    rows = [line for line in kept[2:] if not is_missing(line)]
+    missing = [line for line in kept[2:] if is_missing(line)]
+    rest = "\n".join(lines[:start] + lines[start + len(kept) :])
+    return Parts(kept[:2], rows, missing, SOURCE.findall(rest), SOURCE.sub("", rest).strip())
 
 
 def is_missing(row: str) -> bool:
@@ -242,13 +246,38 @@ def link(to: str, where: str) -> str:
 
 
 def provenance(tables: Mapping[str, Callable[[Results], str]], results: Results) -> str:
-    """Lists command, machine, versions, commit and date of each table that has them, under its name."""
+    """Makes a table of commands, machines, versions, commits and dates for each table that has them."""
+    head = ["Result", "Runs", "Command", "Machine", "Versions", "Commit", "Date", "Remarks"]
     text = ""
     for name, make in tables.items():
         if sources := parts(make(results)).sources:
-            listed = [source.replace("; ", ", ") for source in sources]
-            text += f"## {name}\n\n" + "".join(f"- {source}\n" for source in listed) + "\n"
+            text += f"## {name}\n\n{table(head, [line for source in sources for line in cells(source)])}\n"
     return text
+
+
+def cells(source: str) -> list[list[str]]:
+    """Splits one text of `markdown.notes` into cells, one row for each file of results.
+
+    Args:
+      source: the files or runs, a colon, and the parts of `markdown.origin` with semicolons between them.
+    Raises: ValueError if the text has another form.
+    """
+    match = ORIGIN_OF.fullmatch(source)
+    if match is None:
+        raise ValueError(f"source={source!r} must name its files, a colon and their origin")
+    files, rest = match["files"], match["origin"]
+    machine, versions, commit, date, *remarks = rest.split("; ")
+    shared = [machine, versions, commit.removeprefix("commit "), date, ", ".join(remarks)]
+    if found := DOCUMENT.findall(files):
+        return [
+            [_linked(file), "", command.removesuffix("command unknown"), *shared] for command, file in found
+        ]
+    file, _, runs = files.partition(", ")
+    return [[_linked(file), runs, "", *shared]]
+
+
+def _linked(file: str) -> str:
+    return f"[{posixpath.basename(file)}]({link(file, PROVENANCE)})"
 
 
 def open_questions(tables: Mapping[str, Callable[[Results], str]], results: Results) -> str:

@@ -9,7 +9,7 @@ from evidence.pages.fill import LISTS, TABLES
 from evidence.pages.markdown import Results
 
 HEAD = "| model | test, % |  |\n| --- | --- | --- |\n"
-SOURCE = "\n<sub>`python x` (results/x.json): a machine</sub>\n"
+SOURCE = "\n<sub>`python x` (results/x.json): a machine; jax 0.10.2; commit 012345678; 2026-11-22</sub>\n"
 
 
 def rows(count: int) -> str:
@@ -56,10 +56,40 @@ def test_lists_of_sources_and_of_what_is_not_yet_run() -> None:
         "two": lambda _: HEAD + "| `never` | not yet run |  |\n",
     }
     results = Results(Path())
-    assert layout.provenance(tables, results) == "## one\n\n- `python x` (results/x.json): a machine\n\n"
+    assert layout.provenance(tables, results) == (
+        "## one\n\n| Result | Command | Machine | Versions | Commit | Date |\n"
+        "| --- | --- | --- | --- | --- | --- |\n"
+        "| [x.json](../results/x.json) | `python x` | a machine | jax 0.10.2 | 012345678 | 2026-11-22 |\n\n"
+    )
     assert layout.open_questions(tables, results) == "- one: `late`\n- two: `never`\n"
     text = layout.arrange("two", tables["two"](results), "results/a/b.md")
     assert text == "Not yet run: see [open questions](../../docs/evidence.md#open-questions).\n"
+
+
+def test_a_second_table_is_a_remark() -> None:
+    second = "Remarks:\n\n| model | remark |\n| --- | --- |\n| `m1` | slow |\n"
+    text = layout.arrange("lm", f"{HEAD}{rows(2)}\n{second}", "docs/a.md")
+    assert text == f"{HEAD}{rows(2)}\n{second}"
+
+
+def test_cells_of_a_source() -> None:
+    origin = "2 x GPU, 1 core; versions unknown; commit unknown; date unknown; load 1 before; d = 64"
+    shared = [
+        "2 x GPU, 1 core",
+        "versions unknown",
+        "unknown",
+        "date unknown",
+        "load 1 before, d = 64",
+    ]
+    a, b = "[a.json](../results/b/a.json)", "[b.json](../results/b.json)"
+    files = "`python x --a=1, 2: 3` (results/b/a.json), command unknown (results/b.json)"
+    assert layout.cells(f"{files}: {origin}") == [
+        [a, "", "`python x --a=1, 2: 3`", *shared],
+        [b, "", "", *shared],
+    ]
+    assert layout.cells(f"results/b.json, fnet-0, fnet-1: {origin}") == [[b, "fnet-0, fnet-1", "", *shared]]
+    with pytest.raises(ValueError, match="source='nothing' must name its files"):
+        layout.cells("nothing")
 
 
 def test_options_belong_to_tables() -> None:
