@@ -53,8 +53,23 @@ def parts(_: Results) -> str:
             for corner, mark in zip(("low", "typical", "high"), part.marks, strict=True)
         ]
         lines.append([f"`{name}`", part.what, *values, part.unit, part.source])
-    said = "\n".join(f"- `{name}`: {part.note}" for name, part in library().items() if part.note)
-    return f"{table(head, lines)}\n{said}\n"
+    notes = [[f"`{name}`", *_by_corner(part.note)] for name, part in library().items() if part.note]
+    remarks = table(["component", "low", "typical", "high", "remark"], notes)
+    return f"{table(head, lines)}\nRemarks on the sources:\n\n{remarks}"
+
+
+def _by_corner(note: str) -> list[str]:
+    """Splits a component's note into remarks on its low, typical and high value, and general remarks."""
+    remarks: dict[str, list[str]] = {"low": [], "typical": [], "high": [], "": []}
+    for remark in note.split("; "):
+        corners, colon, text = remark.partition(": ")
+        named = corners.split(" and ")
+        if colon and remarks.keys() >= set(named):
+            for corner in named:
+                remarks[corner].append(text)
+        else:
+            remarks[""].append(remark)
+    return ["; ".join(each) for each in remarks.values()]
 
 
 def _preset(row: Row, batch: int) -> list[str]:
