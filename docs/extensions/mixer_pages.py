@@ -80,8 +80,9 @@ def matrix(name: str) -> str:
     width = 26 if "weights" in row else 13
     return (
         f"```{{figure}} /build/mixers/{name}.png\n:alt: The matrix of {name}: {words}\n:width: {width}em\n\n"
-        f"The derivative of every output with respect to every input, for {T} random tokens of {D} features "
-        f"and initial parameters. Red is above zero, blue below. Rank: {row['rank']} of {row['rows']}. "
+        "The figure shows the derivative of every output with respect to every input, for "
+        f"{T} random tokens of {D} features and initial parameters. Red is above zero, blue below. "
+        f"Rank: {row['rank']} of {row['rows']}. "
         f"Distinct entries: {row['distinct']:,}. Structure: {kinds}. "
         "[All layers, and how they are drawn](../chapter.md#matrices-section-1-8)\n```"
     )
@@ -92,7 +93,9 @@ def measurements(name: str) -> str:
     parameters, cost = costs()[name]
     lines = [["parameters of one layer", parameters, "d = 128, default fields"]]
     if cost:
-        lines.append(["multiplications for one sequence, up to a constant", cost, "[symbols](../mixers.md)"])
+        lines.append(
+            ["multiplications for one sequence, up to a constant factor", cost, "[symbols](../mixers.md)"]
+        )
     lines += timed(name)
     for tier, (title, folder) in TIERS.items():
         for model, findings in published(ROOT, tier).items():
@@ -100,8 +103,9 @@ def measurements(name: str) -> str:
                 report = f"[report](../../results/evidence/{folder}/report.md), `{model}`"
                 lines.append([f"test accuracy on {title}, %", accuracy(findings), report])
     return table(["Measure", "Value", "Setting and source"], lines) + (
-        "\nAccuracies are means with 95 % intervals over seeds and, where single answers are stored, test "
-        "examples. The number of seeds is in brackets. [Results](../evidence.md) compares all mixers.\n"
+        "\nAccuracies are means. The 95 % intervals cover the variation between seeds and, if single "
+        "predictions are stored, between test examples. The number of seeds is in brackets. "
+        "[Results](../evidence.md) compares all mixers.\n"
         if len(lines) > 3
         else ""
     )

@@ -22,7 +22,7 @@ def over_ages(results: Results, name: str) -> str:
     for every, at in curves.items():
         cells = [_cell(values) for values in at.values()]
         lines.append([drift.name(every), *cells, significant(costs[every])])
-    head = ["calibrated", *(f"after {age:g} s" for age in ages), "passes for each of work"]
+    head = ["calibrated", *(f"after {age:g} s" for age in ages), "calibration passes per working pass"]
     setting = document["setting"]
     words = (
         f"{setting['dataset']}, {setting['examples']} examples; drift of {setting['phase_drift_rms']:g} rad, "

@@ -19,7 +19,7 @@ def calibration_table(results: Results, name: str) -> str:
         words = [f"{row['phase_rms']:g} rad, {row['gain_rms']:g}", row["detection"]]
         words += [f"{row['photons']:,g}", f"{row['passes']:,}", *(f"{number:.1f}" for number in numbers)]
         lines.append([*words, f"{prediction_error_db(row):.2f}", f"{row['corrected_db']:.1f}"])
-    head = ["phases, gains", "detection", "photons", "passes", "residual", "model", "device", "apart"]
+    head = ["phases, gains", "detection", "photons", "passes", "residual", "model", "device", "difference"]
     return table([*head, "with factors"], lines) + notes(_described(documents))
 
 
