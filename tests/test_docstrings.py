@@ -90,3 +90,21 @@ def test_functions_with_three_arguments_document_them(room: str) -> None:
             if large and (missing := undocumented(node)):
                 wrong.append(f"{file.relative_to(ROOT)}: {node.name} does not document {', '.join(missing)}")
     assert not wrong, "\n".join(wrong)
+
+
+def entries(node: ast.FunctionDef) -> list[str]:
+    """Returns the names in the section "Args:" of a docstring."""
+    text = (ast.get_docstring(node) or "").partition("\nArgs:\n")[2]
+    section = re.split(r"^\S", text, flags=re.MULTILINE)[0]
+    return ", ".join(re.findall(r"^  (\w+(?:, \w+)*): ", section, flags=re.MULTILINE)).split(", ")
+
+
+def test_arguments_are_documented_once_and_exist() -> None:
+    wrong = []
+    for file in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = entries(node) if isinstance(node, ast.FunctionDef) else []
+            known = {*arguments(node), "cls", ""} if names else set()  # cls is also a token
+            if bad := {name for name in names if names.count(name) > 1 or name not in known}:
+                wrong.append(f"{file.relative_to(ROOT)}: {node.name}: {', '.join(sorted(bad))}")
+    assert not wrong, "\n".join(wrong)

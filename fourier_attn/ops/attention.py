@@ -52,7 +52,6 @@ def attention(
       dropout: rate of the softmax weights that are zeroed; the others are divided by 1 - rate. Default 0.0.
       dropout_key: key of the dropped weights. CPUs draw other numbers from it than other platforms. Default
         None: no weight is dropped.
-      query, key, value: projected tokens, heads on the third axis.
     Masking: a masked source token gets no weight; where all are masked, the plain average is returned, which
       if causal is that of the tokens up to i. "cudnn" counts the mask, so that there all padding must follow
       the real tokens.
@@ -257,7 +256,6 @@ def fused_attention(
       out: W_o (h, k, c).
       mask: True for the source tokens that may be attended to, (b, s). Default None, all of them.
       causal: lets token i attend to tokens j <= i only. Default False.
-      query, key, value, out: the projections of each head.
     Masking: a masked source token gets no weight; where all are masked, the plain average is returned.
     Source: derived here; for circular attention see `fourier_attn.ops.circular`.
     """
