@@ -86,9 +86,10 @@ def flags_page() -> str:
         groups.setdefault(tuple(modes.get(flag.name, ())), []).append(flag)
     parts = [
         "# Command-line flags",
-        "Every flag of every command. Each command also prints its flags with `--help`. `--verbosity=1` "
-        "adds the traceback to an error message. Exit codes are 0 (done), 1 (the system failed), 2 (invalid "
-        "input) and 128 + n (stopped by signal n).",
+        "Every flag of the commands in `fourier_attn`, `launch` and `evidence`. Each command, also those of "
+        "`benchmarks`, prints its flags with `--help`. `--verbosity=1` adds the traceback to an error "
+        "message. Exit codes are 0 (done), 1 (the system failed), 2 (invalid input) and 128 + n (stopped by "
+        "signal n).",
         f"## {MAIN}",
         "`fourier-attn`, or `python -m fourier_attn.main` without installation. "
         + _sentence(about.split("\n\n")[-1]),
