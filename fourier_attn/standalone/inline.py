@@ -31,7 +31,14 @@ CONSTANTS: dict[str, Any] = {
 }
 DROPPED = {"cursor", "method", "implementation", "rotary", "prefer", "dot_general", "has_step"}
 NOT_PASSED = DROPPED | {"sizes"}
-RENAMED = {"matrix_dot_general(": "jax.lax.dot_general(", "initializers.dense(": "dense_initializers("}
+RENAMED = {
+    "matrix_dot_general(": "jax.lax.dot_general(",
+    "initializers.dense(": "dense_initializers(",
+    # What these say of engines and methods has no meaning in a file.
+    "  # an engine has no mask then": "",
+    " and no engine; ": "; ",
+    ", or as `method` says": "",
+}
 UNKNOWN = object()
 BLOCKS = ("def ", "class ", "@")  # how functions and classes begin
 ARRAY = re.compile(r'\b(?:Bool|Complex|Float|Inexact|Int|Num)\[(?:Array|np\.ndarray), "[^"]*"\]')

@@ -130,8 +130,8 @@ def causal_content_lambda(query: jax.Array, key: jax.Array, value: jax.Array) ->
     earlier = jnp.tril(jnp.ones((key.shape[1], key.shape[1]), bool))[None, :, :, None, None]
     exponents = jnp.where(earlier, key[:, None].astype(jnp.float32) - highest[:, :, None], NEVER)
     weights = jax.nn.softmax(exponents, axis=2)  # (b, n, m, k, u)
-    scores = jnp.einsum("bnhk,bnmku->bhnmu", query, weights)
-    return jnp.einsum("bhnmu,bmuv->bnhv", scores, value).astype(value.dtype)
+    scores = jnp.einsum("bnhk,bnmku->bhnmu", query.astype(jnp.float32), weights)
+    return jnp.einsum("bhnmu,bmuv->bnhv", scores, value.astype(jnp.float32)).astype(value.dtype)
 
 
 def lambda_layer(

@@ -75,6 +75,7 @@ def test_a_file_is_short_and_imports_jax_and_flax_alone(name: str) -> None:
     for field in fields:
         assert re.search(rf"^  (\w+, )*{field}(, \w+)*: ", documented, re.MULTILINE), field
     assert not re.search(r"fourier_attn\.(ops|optics)|cursor|takes_arrays|wide\(", text)
+    assert not re.search(r"\bengine|`method`", text.partition("\nimport ")[2])
 
 
 @pytest.mark.parametrize(
@@ -105,6 +106,18 @@ def test_a_file_computes_what_the_layer_does(name: str, fields: dict) -> None:
         for a, b in zip(first, second, strict=True):  # outputs, then derivatives
             size = max(float(jnp.abs(leaf).max(initial=1)) for leaf in jax.tree.leaves(a))
             jax.tree.map(partial(np.testing.assert_allclose, rtol=0, atol=1e-6 * size), a, b)
+
+
+def test_a_file_computes_in_bfloat16_as_the_layer_does() -> None:
+    """Without promotion of dtypes; they may differ by a few roundings, each of a relative size of 2^-9."""
+    fields = {"heads": 5, "context": 4, "norm": "none", "dtype": jnp.dtype("bfloat16")} | CAUSAL
+    ours, theirs = MIXERS["lambda"](**fields), written("lambda")(**fields)
+    x = normal(3, 15, 10).astype(jnp.bfloat16)
+    params = drawn(ours, x)
+    first, second = (layer.apply(params, x) for layer in (ours, theirs))
+    assert first.dtype == second.dtype == jnp.bfloat16
+    first, second = (np.asarray(y, np.float32) for y in (first, second))
+    np.testing.assert_allclose(first, second, rtol=0, atol=2**-6 * np.abs(first).max())
 
 
 @pytest.mark.parametrize(
