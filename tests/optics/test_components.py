@@ -76,7 +76,11 @@ def test_a_file_of_ones_own_replaces_its_components(tmp_path: Path) -> None:
         ("low = 1e-12", 'low = "1"', "'1' must be a finite number"),
         ("low = 1e-12", "low = 0.0\nmore_is_better = true", "low=0 must be positive"),
         ("low = 1e-12", "low = 1e-12\nlowest = 1", "has no field lowest"),
-        ("[link.bit_j]", "[link.bits]", "component=link.bits is unknown; choose from dac.level_j"),
+        (
+            "[link.bit_j]",
+            "[link.bits]",
+            "component=link.bits is unknown; did you mean link.bit_j? Choose from dac.level_j",
+        ),
         ("[link.bit_j]", "[link]", "link must hold components"),
         ("[link.bit_j]", "[link", "cannot be read as TOML"),
     ],
