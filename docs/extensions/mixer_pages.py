@@ -127,7 +127,7 @@ def timed(name: str) -> list[list[str]]:
         return []
     ratio = significant(ms[TIMED[name]] / ms["attention"])
     setting = f"{TOKENS} tokens, d = 128, CPU, [timings](../performance.md)"
-    return [["time of forward and backward pass, attention = 1", ratio, setting]]
+    return [["time of forward and backward pass, attention with full heads = 1", ratio, setting]]
 
 
 @functools.cache
