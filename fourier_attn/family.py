@@ -31,7 +31,7 @@ def family(
 
     Only padding and the initial weights differ from the paper. The sum of the word, position and type tables
     (32,000, 512 and 4 rows) is normalised (eps 1e-12) and projected. Blocks normalise after each sum and use
-    the tanh form of GELU, and the first token is pooled. Dense layers start with variance 1 / inputs and
+    the tanh form of GELU, and the first token is pooled. Dense layers start with variance $1 / inputs$ and
     without bias; in the paper they start with deviation 0.02, and so do some biases. In size "base", with the
     heads of pre-training, fnet, hybrid, linear and bert have 83.49, 88.21, 93.71 and 111.84 million
     parameters.
@@ -84,7 +84,7 @@ def placed(depth: int, count: int, where: str, mixer: str, other: str = "attenti
       depth: number of blocks.
       count: number of blocks with `other`.
       where: position of these blocks. "bottom" takes the first `count` blocks, "top" the last ones, "middle"
-        those around the middle, and "mixed" blocks at equal distances: block floor(j depth / count) for
+        those around the middle, and "mixed" blocks at equal distances: block $floor(j depth / count)$ for
         every j below `count`.
       mixer: mixer of the remaining blocks.
       other: mixer of the `count` blocks.

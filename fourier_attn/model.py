@@ -172,7 +172,7 @@ class Model(nn.Module):
         pooled = tanh(W x_0 + b)                    pooling "first": of the first token (BERT, FNet)
         pooled = x_0                                pooling "class": the first token (ViT)
 
-    x is the output of the encoder, and m_i is 1 for a real token and 0 for padding.
+    x is the output of the encoder, and $m_i$ is 1 for a real token and 0 for padding.
 
     Args:
       encoder: factory of the encoder.
@@ -437,7 +437,7 @@ def engine_of(mixer: Any) -> Engine | None:
 
 
 def is_causal(mixer: Part | Mapping[str, Any]) -> bool:
-    """Says whether token i of a mixer's result depends on tokens j <= i only, for a `model.mixer`.
+    """Says whether token i of a mixer's result depends on tokens $j <= i$ only, for a `model.mixer`.
 
     The layer says it, by a field or an attribute `causal`.
 

@@ -87,7 +87,7 @@ def ink(colour: str) -> str:
 
 
 def luminance(rgb: np.ndarray) -> float:
-    """Returns the luminance of sRGB (WCAG 2): Y = 0.2126 R + 0.7152 G + 0.0722 B of linear values."""
+    """Returns the luminance of sRGB (WCAG 2): $Y = 0.2126 R + 0.7152 G + 0.0722 B$ of linear values."""
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     return float(linear @ np.array([0.2126, 0.7152, 0.0722]))
 

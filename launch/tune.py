@@ -30,7 +30,7 @@ SPACE = {  # flag: option, default range, whether the logarithm is uniform
 
 @dataclass(frozen=True)
 class Range:
-    """The range of an option: low <= value <= high.
+    """The range of an option: $low <= value <= high$.
 
     Args:
       low: smallest value.
@@ -43,7 +43,7 @@ class Range:
     log: bool
 
     def at(self, u: float) -> str:
-        """Returns the value at the share u of the range: low + u (high - low), or low (high / low)^u."""
+        """Returns the value at the share u of the range: $low + u (high - low)$, or $low (high / low)^u$."""
         if self.low == self.high:
             return f"{self.low:.4g}"
         value = self.low * (self.high / self.low) ** u if self.log else self.low + u * (self.high - self.low)

@@ -2,12 +2,14 @@
 
 A docstring is paragraphs, indented blocks that are shown as they stand, and sections at its end: `Args:` and
 `Parameters:` name things, `Returns:`, `Shapes:`, `Units:`, `Masking:`, `Raises:` and `Source:` say something.
+In its text, dollar signs surround an equation in plain notation, which `mathematics.py` reads.
 """
 
 import itertools
 import re
 from typing import Any
 
+from mathematics import around
 from sphinx.application import Sphinx
 
 SECTION = re.compile(r"(Args|Returns|Raises|Shapes|Units|Masking|Source|Parameters): ?(.*)")
@@ -15,10 +17,8 @@ ENTRY = re.compile(r"([\w.*]+(?:, [\w.*]+)*): (.*)")
 
 
 def escape(text: str) -> str:
-    """Text in which only `code` means something."""
-    parts = text.split("`")
-    parts[::2] = [re.sub(r"([*|\\]|_(?=\W|$))", r"\\\1", part) for part in parts[::2]]
-    return "`".join(parts)
+    """Returns text in which only `code`, and an equation between dollar signs, has a meaning."""
+    return around(text, lambda part: re.sub(r"([*|\\]|_(?=\W|$))", r"\\\1", part), ":math:`{}`")
 
 
 def to_rst(lines: list[str]) -> list[str]:

@@ -9,10 +9,13 @@ superscripts, name(..) is a function of the bracket, |..| is an absolute value, 
 neighbours, and // rounds it down. Names of the code, such as frame_rate_hz, stay as they are. Text after an
 equation and three or more blanks is a remark. After a comma it is another equation. A line that begins with
 "+ " or "= " continues the line above. If every line of an indented block is an equation, the block is
-rendered, in docstrings and on pages alike. All other blocks stay plain text.
+rendered, in docstrings and on pages alike. All other blocks stay plain text. In the running text of a
+docstring, dollar signs surround an equation in this notation, which `around` reads. On pages they surround
+LaTeX.
 """
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from docutils import nodes
@@ -172,6 +175,24 @@ def to_latex(text: str) -> str:
     return Reader(text.strip()).until("")
 
 
+def around(text: str, escape: Callable[[str], str], form: str) -> str:
+    """Returns text with its equations as LaTeX, and all else but `code` escaped.
+
+    Args:
+      text: a line or paragraph of a docstring, with equations in plain notation between dollar signs.
+      escape: what is done to text that is neither code nor an equation.
+      form: how the result marks an equation; its LaTeX takes the place of {}.
+    """
+    parts = text.split("`")
+    for i in range(0, len(parts), 2):
+        pieces = INLINE.split(parts[i])
+        pieces[::2] = map(escape, pieces[::2])
+        pieces[1::2] = [form.format(to_latex(piece)) for piece in pieces[1::2]]
+        parts[i] = "".join(pieces)
+    return "`".join(parts)
+
+
+INLINE = re.compile(r"\$([^$\n]+)\$")
 REMARK = re.compile(r"(?<![,;:\s])\s{3,}(?=\S)")
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from api_pages import ROOT, directive
+from reference_pages import escaped
 from sphinx.application import Sphinx
 
 from evidence.pages.markdown import significant, table
@@ -62,7 +63,7 @@ def equation(name: str) -> str:
 
 def section(name: str, title: str) -> str:
     """Returns a section of a layer's docstring as a paragraph that begins with a capital letter."""
-    text = " ".join(documented(name)[title].split())
+    text = escaped(" ".join(documented(name)[title].split()))
     return text[0].upper() + text[1:]
 
 

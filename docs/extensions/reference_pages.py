@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from absl import flags
+from mathematics import around
 
 from fourier_attn.config.describe import Option, every_option
 from fourier_attn.config.options import PARTS, RECIPES
@@ -198,10 +199,8 @@ def _about(name: str, text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Returns text in which only code in backticks has a meaning."""
-    parts = text.split("`")
-    parts[::2] = [re.sub(r"([\\*_\[\]<>$])", r"\\\1", part) for part in parts[::2]]
-    return "`".join(parts)
+    """Returns text in which only `code`, and an equation between dollar signs, has a meaning."""
+    return around(text, lambda part: re.sub(r"([\\*_\[\]<>$])", r"\\\1", part), "${}$")
 
 
 def _values(table: dict[str, dict[str, Any]]) -> Iterator[str]:

@@ -15,7 +15,7 @@ DRAWS = 10_000
 class Difference:
     """Holds the difference a - b of two models' accuracies, with its 95 % interval `low` to `high`.
 
-    Its error is scale T + e: Student's T with `freedom` degrees of freedom, for the seeds, and one of the
+    Its error is $scale T + e$: Student's T with `freedom` degrees of freedom, for the seeds, and one of the
     equally likely samples e, for the examples.
 
     Args:
@@ -63,14 +63,15 @@ def difference(a: np.ndarray, b: np.ndarray, seed: int = 0, draws: int = DRAWS) 
 
         sample = a - b + T sqrt(s_a^2 / S_a + s_b^2 / S_b) + f sum_i w_i (a_i - b_i)
 
-    w is how much more often than once an example was drawn, as a share; a_i is the accuracy of example i over
-    the seeds, s_a the deviation over the S_a seeds. Examples are paired; seeds are not, which is conservative
-    where networks of the same seed resemble each other, such as those on an engine and their exact twins.
+    w is how much more often than once an example was drawn, as a share; $a_i$ is the accuracy of example i
+    over the seeds, $s_a$ the deviation over the $S_a$ seeds. Examples are paired; seeds are not, which is
+    conservative where networks of the same seed resemble each other, such as those on an engine and their
+    exact twins.
 
     Three seeds, drawn with replacement, never lie further out than the worst of them, however small the level
-    of the test is. Their part is therefore Student's T, with Welch's degrees of freedom, without draws.
-    What a seed does to single examples (`interaction`) is in both parts, and f^2 = 1 - (its share of the
-    variance of a_i - b_i) takes it out of one; networks of the same seed may have that luck in common.
+    of the test is. Their part is therefore Student's T, with Welch's degrees of freedom, without draws. What
+    a seed does to single examples (`interaction`) is in both parts, and $f^2 = 1 - q$, with its share q of
+    the variance of $a_i - b_i$, takes it out of one; networks of the same seed may have that luck in common.
 
     Args:
       a, b: whether each answer is right (bool), seeds x examples; the first seeds of both are the same.
@@ -106,7 +107,7 @@ def examples_drawn(values: np.ndarray, rng: np.random.Generator, draws: int) -> 
 def interaction(a: np.ndarray, b: np.ndarray) -> float:
     """Returns the covariance of single answers of two models that neither seed nor example explains.
 
-    It is the mean of the products of r_si - r_s - r_i + r, over (S - 1) (N - 1) degrees of freedom.
+    It is the mean of the products of $r_si - r_s - r_i + r$, over $(S - 1) (N - 1)$ degrees of freedom.
     """
     rests = [right - right.mean(1, keepdims=True) - right.mean(0) + right.mean() for right in (a, b)]
     seeds, examples = a.shape
@@ -125,7 +126,9 @@ def welch(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
     """Returns Holm's p-values of several tests, which together reject a true hypothesis as rarely as one.
 
-    p_(k) -> max_{j <= k} min(1, (m - j + 1) p_(j)), the smallest first.
+        a_k = max_{j <= k} min(1, (m - j + 1) p_j)
+
+    Here $p_1$ is the smallest of the m p-values, and $a_k$ takes the place of $p_k$.
     """
     adjusted, worst = {}, 0.0
     for k, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
@@ -137,8 +140,12 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 def mean_interval(right: np.ndarray) -> tuple[float, float]:
     """Returns the 95 % interval of a model's accuracy over seeds and examples.
 
-    r -+ sqrt(t^2 s^2 / S + z^2 (v - q / S) / N), with the variance s^2 over seeds, v that of the examples'
-    means, q the `interaction`, and the quantiles t_{.975, S - 1} and z_{.975}. No accuracy is below 0 or
+    The interval is $r - w$ to $r + w$, with
+
+        w = sqrt(t^2 s^2 / S + (v - q / S) z^2 / N)
+
+    Here $s^2$ is the variance over seeds, v that of the examples' means, and q the `interaction`. The
+    quantiles are $t = t_{0.975, S - 1}$ and $z = z_{0.975}$. No accuracy is below 0 or
     above 1, and no end of the interval is.
 
     Args:
@@ -172,7 +179,8 @@ def spread(values: Sequence[float] | np.ndarray) -> float:
 def spread_interval(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
     """Returns the 95 % interval of a standard deviation s of normal values.
 
-    s sqrt(v / chi^2_{.975, v}) to s sqrt(v / chi^2_{.025, v}) with v = n - 1.
+    It is $s sqrt(v / c_{0.975, v})$ to $s sqrt(v / c_{0.025, v})$, with $v = n - 1$ and the quantiles c of
+    chi-squared.
 
     Raises: ValueError for one value.
     """

@@ -77,7 +77,7 @@ def _split(config: DataConfig, entry: str) -> dict[str, list[str]]:
 def split_of(text: str, seed: int, holdout: float) -> str:
     """Returns the split of a document: "validation", "test" or "train".
 
-    A hash u in [0, 1) of its letters and the seed decides: u < holdout, u < 2 holdout, or above.
+    A hash u in [0, 1) of its letters and the seed decides: $u < holdout$, $u < 2 holdout$, or above.
 
     Args:
       text: the document.

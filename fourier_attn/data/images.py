@@ -83,7 +83,7 @@ class ImageBatches:
 
 
 def grey(images: np.ndarray) -> np.ndarray:
-    """Returns each pixel's grey value (n, rows cols), 0 to 255: 0.299 red + 0.587 green + 0.114 blue.
+    """Returns each pixel's grey value (n, rows cols), 0 to 255: $0.299 red + 0.587 green + 0.114 blue$.
 
     Source: ITU-R BT.601, as in Long Range Arena (Tay et al., arXiv 2011.04006).
     """

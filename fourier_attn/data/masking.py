@@ -195,7 +195,7 @@ class MaskedBatches(Windows):
       tokenizer: the tokenizer of these ids, with [CLS], [SEP], [MASK] and </s>.
       length: number of tokens t of a row, at least 8.
       batch: number of rows b of a batch.
-      rate: share of the tokens that are chosen; p = round(rate (t - 3)), at least 1.
+      rate: share of the tokens that are chosen; $p = round(rate (t - 3))$, at least 1.
       most: use only the first windows; default 0: all.
       order: `seed` and `epochs` of `Windows`; the seed is also that of cuts and masks.
     Raises: ValueError for a tokenizer without these special tokens, and for less text than one window.

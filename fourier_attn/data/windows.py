@@ -65,7 +65,7 @@ class Windows(ABC):
 class NextTokenBatches(Windows):
     """Makes batches of a next-token model, `batches[step]`, each a function of (seed, step).
 
-    The documents of a split, with a separator before the first and after each, form one stream s_0 ... s_n.
+    The documents of a split, with a separator before the first and after each, form one stream $s_0 .. s_n$.
     Window w reads t tokens and predicts the following ones:
 
         inputs[w, i] = s_(w t + i),    label[w, i] = s_(w t + i + 1)
@@ -182,6 +182,6 @@ def separator(ids: Special) -> int:
 
 
 def _spread(words: Sequence[int], tokens: Sequence[int]) -> np.ndarray:
-    """Returns the number of words that belong to each token, differences of floor(W k / n)."""
+    """Returns the number of words that belong to each token, differences of $floor(W k / n)$."""
     counts = [np.diff(np.arange(n + 1) * w // n) for w, n in zip(words, tokens, strict=True)]
     return np.concatenate(counts)

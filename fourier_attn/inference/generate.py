@@ -26,7 +26,7 @@ class Sampling(NamedTuple):
       tokens: number of tokens to generate.
       temperature: sampling temperature; 0: always the likeliest token.
       top_k: sample among the k likeliest tokens; 0: among all.
-      seed: random seed, from 0 to 2^32 - 1.
+      seed: random seed, from 0 to $2^32 - 1$.
     """
 
     tokens: int = 50
@@ -56,7 +56,7 @@ def choose(
     temperature: Float[Array, ""],
     top_k: int,
 ) -> Int[Array, " b"]:
-    """Samples one token for each example, with probabilities softmax(logs / temperature).
+    """Samples one token for each example, with probabilities $softmax(logs / temperature)$.
 
     The key is folded only with the position in the text. Tokens of a text therefore depend neither on the
     other texts nor on the number of tokens to generate.

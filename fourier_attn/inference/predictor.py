@@ -199,7 +199,7 @@ class Predictor:
         Args:
           texts: any iterable of prompts.
           tokens: number of tokens to generate, default 50; no token ends a text earlier.
-          temperature: tokens are sampled with probabilities proportional to p^(1 / temperature), default 1;
+          temperature: tokens are sampled with probabilities proportional to $p^(1 / temperature)$, default 1;
             0: always the likeliest token.
           top_k: sample among the k likeliest tokens; default 0: among all.
           seed: random seed, default 0.

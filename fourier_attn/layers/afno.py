@@ -23,10 +23,10 @@ class AFNO(nn.Module):
         (1, 4, 8)
 
     Parameters: `in_kernel` (n, p, h, 2), `in_bias` (n, h, 2), `out_kernel` (n, h, p, 2) and `out_bias` (n, p,
-    2), with n = `blocks`, p = d / n and h = `hidden` p. The last axis holds real and imaginary parts. Kernels
-    start normal with E |W|^2 = 1 / inputs, biases zero. The published code starts all of them with deviation
-    0.02. In narrow blocks nearly everything that two such layers let through is below the threshold, where
-    the derivative is zero.
+    2), with n = `blocks`, $p = d / n$ and h = `hidden` p. The last axis holds real and imaginary parts.
+    Kernels start normal with $E |W|^2 = 1 / inputs$, biases zero. The published code starts all of them with
+    deviation 0.02. In narrow blocks nearly everything that two such layers let through is below the
+    threshold, where the derivative is zero.
 
     Args:
       blocks: number n of blocks of features, which must divide d. Default 8.

@@ -35,18 +35,18 @@ class Attention(nn.Module):
         >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
         (1, 4, 8)
 
-    Parameters: `query/kernel` (d, h, k), `key/kernel` and `value/kernel` (e, h, k), with e = d without a
+    Parameters: `query/kernel` (d, h, k), `key/kernel` and `value/kernel` (e, h, k), with $e = d$ without a
     source, `out/kernel` (h, k, d) and `out/bias` (d). `bias` adds `query/bias`, `key/bias` and `value/bias`
     (h, k).
 
     Args:
       heads: number of heads h. Default 8.
-      head_width: "full" gives each head the whole width, k = d, as in the articles; "split" gives it
-        k = d / h, as in most implementations. Default "full".
+      head_width: "full" gives each head the whole width, $k = d$, as in the articles; "split" gives it
+        $k = d / h$, as in most implementations. Default "full".
       bias: adds biases to queries, keys and values, as in BERT. Default False.
-      causal: lets token i attend to tokens j <= i only; for self-attention. Default False.
+      causal: lets token i attend to tokens $j <= i$ only; for self-attention. Default False.
       dropout: rate of the softmax weights that are dropped in training. Default 0.0.
-      initializer: "fan_in" (Flax's default) or "torch" (uniform within 1 / sqrt(inputs)). Default "fan_in".
+      initializer: "fan_in" (Flax's default) or "torch" (uniform within $1 / sqrt(inputs)$). Default "fan_in".
       method: "literal" computes the two lines above. "fused" computes the same result without keys and
         values, see `fourier_attn.ops.attention.fused_attention`; it needs bias=False, rotary=False, dropout=0
         and implementation="xla". "auto" uses "fused" where that is possible and takes fewer multiplications,

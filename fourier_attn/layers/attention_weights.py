@@ -29,14 +29,16 @@ def attention_weights(
     mask: Bool[Array, "b s"] | None = None,
     source: Float[Array, "b s e"] | None = None,
 ) -> Float[Array, "b h t s"]:
-    """Returns the matrix that each head of a layer applies to its values, y[i, a] = sum_j A[a, i, j] v[j, a].
+    """Returns the matrix that each head of a layer applies to its values.
+
+        y[i, a] = sum_j A[a, i, j] v[j, a]
 
     Of attention and circular attention A is the softmax: rows sum to 1. Of a lambda layer A is
 
         A[a, i, j] = sum_k q[i, a, k] (softmax_j(key[j, k]) + R[j - i, k])
 
     with any sign and sum. With an intra-depth u each head has u of them, for the sets of keys, positions and
-    values that it sums over: that of set n is A[a u + n], and h in the shape is heads times u. Of `Linear`,
+    values that it sums over: that of set n is $A[a u + n]$, and h in the shape is heads times u. Of `Linear`,
     `Random`, `TokenConvolution` and `Identity`, which have one head, A is the same for all inputs.
 
         >>> layer, x = Attention(heads=2), jnp.ones((1, 4, 8))

@@ -27,14 +27,14 @@ class CircularAttention(OnEngine):
         y = sum_a softmax(q_a k_a^T / sqrt(d)) v_a
 
     All heads are as wide as the token. By default heads are summed without an output projection, so that the
-    kernels are the only weights: 3 h r numbers, where dense projections have 4 h d^2.
+    kernels are the only weights: $3 h r$ numbers, where dense projections have $4 h d^2$.
 
         >>> layer, x = CircularAttention(heads=2), jnp.ones((1, 4, 8))
         >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
         (1, 4, 8)
 
-    Parameters: `query`, `key` and `value` (h, r), or (h, r1, r2) with `shape`, uniform within 1 / sqrt(taps).
-    combine_heads="project" adds `out/kernel` (h, p, d) and `out/bias` (d).
+    Parameters: `query`, `key` and `value` (h, r), or (h, r1, r2) with `shape`, uniform within
+    $1 / sqrt(taps)$. combine_heads="project" adds `out/kernel` (h, p, d) and `out/bias` (d).
 
     Args:
       heads: number of heads h. Default 8.
@@ -43,8 +43,8 @@ class CircularAttention(OnEngine):
       boundary: "circular", "zero" or "valid": what lies outside the token. "valid" makes tokens shorter and
         needs combine_heads="project". Default "circular".
       kernel: number of taps, (r,) or (r1, r2). Default None, as many as the token has, as in the articles.
-      causal: lets token i attend to tokens j <= i only. Correlations run along the features of one token, so
-        they need no causal form. Default False.
+      causal: lets token i attend to tokens $j <= i$ only. Correlations run along the features of one token,
+        so they need no causal form. Default False.
       combine_heads: "sum" adds the heads; "project" maps their concatenation back to d, as dense attention
         does. Default "sum".
       method: "literal" computes three correlations; "fused" uses an exact identity in which all heads share

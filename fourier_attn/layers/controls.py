@@ -28,7 +28,7 @@ def _tokens(x: Array, mask: Array | None, padding: str) -> Array:
 
 
 def _mix(layer: Any, x: Array, tokens: Array, features: Array | None, cursor: Cursor | None = None) -> Array:
-    """Computes y[i] = sum_j T[i, j] (x_j F), over j <= i if causal.
+    """Computes $y[i] = sum_j T[i, j] (x_j F)$, over $j <= i$ if causal.
 
     Args:
       layer: the layer that keeps earlier tokens; its field `causal` counts.
@@ -51,7 +51,7 @@ def _mix(layer: Any, x: Array, tokens: Array, features: Array | None, cursor: Cu
 
 
 def used_rows(tokens: Float[Array, "n n"], t: int, causal: bool) -> Float[Array, "t t"]:
-    """Returns the part of T for t tokens, without the entries T[i, j], j > i, if causal.
+    """Returns the part of T for t tokens, without the entries $T[i, j]$, $j > i$, if causal.
 
         >>> used_rows(jnp.ones((3, 3)), 2, causal=True)
         Array([[1., 0.],
@@ -66,7 +66,7 @@ def used_rows(tokens: Float[Array, "n n"], t: int, causal: bool) -> Float[Array,
 
 
 class Identity(nn.Module):
-    """Returns its input, y = x: the control without any mixing ("FF-only" in the FNet paper).
+    """Returns its input, $y = x$: the control without any mixing ("FF-only" in the FNet paper).
 
         y = x
 
@@ -104,9 +104,9 @@ class Linear(nn.Module):
 
         y = T x F
 
-    With use_features=False and use_bias=True it is the fully connected layer over tokens, y = T x + b, with a
-    vector b[i] for each position. The chapter's W is N2 x N1; here N1 = N2, because a block returns as many
-    tokens as it gets.
+    With use_features=False and use_bias=True it is the fully connected layer over tokens, $y = T x + b$, with
+    a vector $b[i]$ for each position. The chapter's W is N2 x N1; here $N1 = N2$, because a block returns as
+    many tokens as it gets.
 
         >>> layer, x = Linear(length=4), jnp.ones((1, 4, 8))
         >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
@@ -120,13 +120,13 @@ class Linear(nn.Module):
       length: number of tokens of the longest sequence. A run sets it. Default 512.
       use_features: whether there is a matrix F. Default True.
       use_bias: whether there is a bias b. Default False.
-      causal: sets T[i, j] = 0 for j > i, so that token i sees tokens j <= i only. Default False.
+      causal: sets $T[i, j] = 0$ for $j > i$, so that token i sees tokens $j <= i$ only. Default False.
       padding: "zero", or "tokens", which treats padding as tokens, as published. Default "zero".
       dtype: dtype of the computation; parameters stay float32. Default float32.
     Masking: with padding="zero" padded tokens are set to zero first and have no influence. Outputs there are
       not zero. With "tokens" the mask is ignored.
     Raises: ValueError for a longer sequence or another padding.
-    Source: Lee-Thorpe et al., FNet: Mixing Tokens with Fourier Transforms, arXiv 2105.03824; y = T x + b:
+    Source: Lee-Thorpe et al., FNet: Mixing Tokens with Fourier Transforms, arXiv 2105.03824; $y = T x + b$:
       Torralba, Isola and Freeman, Foundations of Computer Vision, the chapter on transformers, eq. 1.4.
     """
 
@@ -167,11 +167,11 @@ class Random(nn.Module):
 
         y = T x F
 
-    T (length, length) and F (d, d) are normal, cut at two deviations, with variances 1 / length and 1 / d. A
-    shorter sequence uses the first t rows and columns of T, so its output is smaller. The matrices are not
-    parameters: seed and block number determine them, so checkpoints do not store them. They are drawn exactly
-    as the paper's code draws them, so that published weights can be used: starting at `PRNGKey(seed)`, each
-    block takes `key, mixing = split(key)` and then `key_F, key_T = split(mixing)`.
+    T (length, length) and F (d, d) are normal, cut at two deviations, with variances $1 / length$ and
+    $1 / d$. A shorter sequence uses the first t rows and columns of T, so its output is smaller. The matrices
+    are not parameters: seed and block number determine them, so checkpoints do not store them. They are drawn
+    exactly as the paper's code draws them, so that published weights can be used: starting at
+    `PRNGKey(seed)`, each block takes `key, mixing = split(key)` and then `key_F, key_T = split(mixing)`.
 
         >>> layer, x = Random(length=4), jnp.ones((1, 4, 8))
         >>> layer.apply(layer.init(jax.random.key(0), x), x).shape
@@ -180,7 +180,7 @@ class Random(nn.Module):
     Args:
       length: number of tokens of the longest sequence. A run sets it. Default 512.
       seed: seed of the matrices, independent of the training seed. Default 0.
-      causal: sets T[i, j] = 0 for j > i, so that token i sees tokens j <= i only. Default False.
+      causal: sets $T[i, j] = 0$ for $j > i$, so that token i sees tokens $j <= i$ only. Default False.
       block_number: number of the block. Default None: read from the layer's path ("block_2"), or 0 for a
         layer outside of a network. Layers with the same number and seed have the same matrices.
       padding: "zero", or "tokens", which treats padding as tokens, as published. Default "zero".

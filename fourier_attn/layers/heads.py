@@ -17,7 +17,7 @@ from fourier_attn.ops.arguments import takes_arrays
 
 @takes_arrays
 def mean(x: Float[Array, "b t d"], mask: Bool[Array, "b t"] | None) -> Float[Array, "b d"]:
-    """Returns the mean over the real tokens, (sum_i m_i x_i) / sum_i m_i; 0 if there is none.
+    """Returns the mean over the real tokens, $(sum_i m_i x_i) / sum_i m_i$; 0 if there is none.
 
         >>> x = jnp.array([[[1.0], [3.0], [9.0]]])
         >>> mean(x, jnp.array([[True, True, False]]))
@@ -32,7 +32,7 @@ def mean(x: Float[Array, "b t d"], mask: Bool[Array, "b t"] | None) -> Float[Arr
 
 
 def at_positions(x: Float[Array, "b t d"], positions: Int[Array, "b p"] | None) -> Float[Array, "b p d"]:
-    """Returns the tokens at some positions, y[b, i] = x[b, positions[b, i]].
+    """Returns the tokens at some positions, $y[b, i] = x[b, positions[b, i]]$.
 
         >>> at_positions(jnp.array([[[1.0], [3.0], [9.0]]]), jnp.array([[2, 0]]))[..., 0]
         Array([[9., 1.]], dtype=float32)
@@ -45,7 +45,7 @@ def at_positions(x: Float[Array, "b t d"], positions: Int[Array, "b p"] | None) 
 
 
 class Head(nn.Module):
-    """Applies a linear map to one vector, of the sequence or of each token: y = W x + b, in float32.
+    """Applies a linear map to one vector, of the sequence or of each token: $y = W x + b$, in float32.
 
         >>> head, x, pooled = Head(outputs=2), jnp.ones((1, 3, 4)), jnp.ones((1, 4))
         >>> head.apply(head.init(jax.random.key(0), x, pooled), x, pooled).shape
@@ -135,7 +135,9 @@ class Question(nn.Module):
 
 
 class Autoencoder(nn.Module):
-    """Decodes every token of a sequence from its last one: y_i = W relu(A (x_last + p_i) + a) + b.
+    """Decodes every token of a sequence from its last one.
+
+        y_i = W relu(A (x_last + p_i) + a) + b
 
         >>> head, x, pooled = Autoencoder(5, positions=3), jnp.ones((1, 3, 4)), jnp.ones((1, 4))
         >>> head.apply(head.init(jax.random.key(0), x, pooled), x, pooled).shape
@@ -247,7 +249,7 @@ class NextToken(nn.Module):
     Args:
       initializer: see `fourier_attn.layers.initializers.dense`.
     Returns: with `answer_positions` (b, p) the logits at these places alone, (b, p, vocab).
-    Masking: none; only causal mixers keep token i + 1 out of x_i, so `fourier_attn.model.build` asks for
+    Masking: none; only causal mixers keep token $i + 1$ out of $x_i$, so `fourier_attn.model.build` asks for
       them.
     Source: Press and Wolf, Using the Output Embedding to Improve Language Models, arXiv 1608.05859.
     """

@@ -20,8 +20,8 @@ def _check(initializer: str) -> None:
 def dense(initializer: str, inputs: int) -> dict[str, Any]:
     """Returns the initializers of a dense layer with this many inputs.
 
-    "fan_in": weights are normal, cut at two deviations, with variance 1 / inputs, and biases 0. "torch": both
-    are U(-1 / sqrt(inputs), 1 / sqrt(inputs)), as in torch.nn.Linear.
+    "fan_in": weights are normal, cut at two deviations, with variance $1 / inputs$, and biases 0. "torch":
+    both are $U(-1 / sqrt(inputs), 1 / sqrt(inputs))$, as in torch.nn.Linear.
 
         >>> dense("fan_in", 8)
         {}

@@ -53,12 +53,12 @@ class LambdaLayer(OnEngine):
         context=0 and no grid. Default "relative".
       grid: (rows, cols) of an image; tokens of other images must have the same proportions. Default (), a
         sequence.
-      causal: lets position n see positions m <= n only; the taps are then the last r positions. Default
+      causal: lets position n see positions $m <= n$ only; the taps are then the last r positions. Default
         False.
       norm: "layer" normalises each query head and each value with a learned scale; "none" does not. The
         paper's BatchNorm would let padding and other examples into every token. Default "layer".
-      initializer: "fan_in" is normal with variance 1 / d, and 1 / (k r) for the table; "uniform" is U(-0.5,
-        0.5) for all. Default "fan_in".
+      initializer: "fan_in" is normal with variance $1 / d$, and $1 / (k r)$ for the table; "uniform" is
+        U(-0.5, 0.5) for all. Default "fan_in".
       method: form of the position part, see `fourier_attn.ops.lambdas.lambda_layer`. Default "auto".
       engine: optical engine that computes the position lambdas as convolutions of the values along the
         positions, one for each column of the table. Two neighbouring features share a

@@ -19,9 +19,9 @@ def learned(layer: nn.Module, params: Any, d: int) -> dict[str, Array]:
 
         m[a, s] = sum_t w_query[a, t] w_key[a, t + s]       q_i . k_j = sum_n x_i[n] sum_s m[a, s] x_j[n + s]
 
-    with t + s taken modulo the sizes of the token where the boundary is circular; else s = 0 in the middle.
-    Of a lambda layer "position", R for each of the k depths, summed over the intra-depth; of a global filter
-    "gain", |W| for each feature, by frequency.
+    with $t + s$ taken modulo the sizes of the token where the boundary is circular; else $s = 0$ in the
+    middle. Of a lambda layer "position", R for each of the k depths, summed over the intra-depth; of a global
+    filter "gain", |W| for each feature, by frequency.
 
         >>> layer, x = GlobalFilter(length=4), jnp.ones((1, 4, 2))
         >>> learned(layer, layer.init(jax.random.key(0), x), 2)["gain"].shape  # features, frequencies

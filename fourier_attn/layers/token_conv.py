@@ -35,7 +35,7 @@ class TokenConvolution(nn.Module):
     Parameters: `filter` (taps), or (taps, taps) with a grid. It starts as the identity, 1 at the tap of the
     token itself, plus normal numbers of deviation 0.02. These few numbers are shared by all features, so a
     purely random start could decide what the network sees: a centre near -1 cancels the input that a block
-    adds, y + x.
+    adds, $y + x$.
 
     Args:
       taps: number of taps r, odd unless causal. Default 3.

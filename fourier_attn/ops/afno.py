@@ -12,7 +12,7 @@ from fourier_attn.ops.transforms import irfftn, rfftn
 
 
 def kept(axes: tuple[int, ...], modes: float) -> tuple[int, ...]:
-    """Returns the number K of bins on each axis, |f| < ceil(modes (n // 2 + 1)); half of them on the last.
+    """Returns the number K of bins on each axis, $|f| < ceil(modes (n // 2 + 1))$; half of them on the last.
 
         >>> kept((8, 8), 0.5)  # frequencies -2 .. 2 of rows, 0 .. 2 of columns
         (5, 3)
@@ -42,7 +42,7 @@ def _fill(spectrum: Array, full: tuple[int, ...]) -> Array:
 
 
 def _dense(z: Array, kernel: Array, bias: Array) -> Array:
-    """Computes W z + b in each block of a complex z (*b, n, p, f, 2), with real products."""
+    """Computes $W z + b$ in each block of a complex z (*b, n, p, f, 2), with real products."""
     re, im = kernel[..., 0], kernel[..., 1]
     matrix = jnp.stack([jnp.stack([re, im], -1), jnp.stack([-im, re], -1)], axis=2)  # (n, p, 2, h, 2)
     y = jnp.einsum("...npfc,npche->...nhfe", z, matrix)
@@ -77,7 +77,7 @@ def spectral_mlp(
 
         z = rfft(x),    y = irfft(shrink(W_2 relu(W_1 z + b_1) + b_2)) + x
 
-    Features are n blocks of p, d = n p, and W_1 (p to h) and W_2 (h to p) act within a block. relu and
+    Features are n blocks of p, $d = n p$, and $W_1$ (p to h) and $W_2$ (h to p) act within a block. relu and
     shrink, see `softshrink`, act on real and imaginary parts separately. Both transforms are orthonormal, so
     that `threshold` means the same at every length: nothing here depends on t. With `grid=(rows, cols)`
     tokens are an image, row by row, and transforms have two axes. It all runs in float32. Complex arrays are
@@ -90,11 +90,12 @@ def spectral_mlp(
 
     Args:
       x: the tokens, (*b, t, d).
-      kernels: W_1 (n, p, h, 2) and W_2 (n, h, p, 2).
-      biases: b_1 (n, h, 2) and b_2 (n, p, 2).
+      kernels: $W_1$ (n, p, h, 2) and $W_2$ (n, h, p, 2).
+      biases: $b_1$ (n, h, 2) and $b_2$ (n, p, 2).
       threshold: amount by which `softshrink` moves numbers towards zero. Default 0.01.
-      modes: share of the frequencies that are computed, in (0, 1]: on each axis the bins |f| < ceil(modes (n
-        // 2 + 1)) for n tokens. All other bins of the result's spectrum are zero. Default 1.0.
+      modes: share of the frequencies that are computed, in (0, 1]: on each axis the bins
+        $|f| < ceil(modes (n // 2 + 1))$ for n tokens. All other bins of the result's spectrum are zero.
+        Default 1.0.
       grid: (rows, cols) of an image whose tokens are read row by row. Default None, a sequence.
     Masking: none; every output depends on every token, padding included.
     Raises: ValueError for weights, grid, threshold or modes that do not fit.

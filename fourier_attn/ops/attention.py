@@ -34,7 +34,7 @@ def attention(
 
     Scores and softmax are computed in float32; the result has the input's dtype. Without source tokens (s =
     0) it is 0, the sum over none. On CPUs "xla" works in blocks (`fourier_attn.ops.blockwise_attention`):
-    memory grows with t + s, and there is reverse mode only, once.
+    memory grows with $t + s$, and there is reverse mode only, once.
 
         >>> query, key = jnp.zeros((1, 3, 1, 2)), jnp.zeros((1, 2, 1, 2))
         >>> value = jnp.array([[0.0, 2.0], [1.0, 4.0]]).reshape(1, 2, 1, 2)
@@ -46,7 +46,7 @@ def attention(
       key: projected source tokens (b, s, h, k).
       value: values of the source tokens (b, s, h, k).
       mask: True for the source tokens that may be attended to, (b, s). Default None, all of them.
-      causal: lets token i attend to tokens j <= i only; t and s must be equal. Default False.
+      causal: lets token i attend to tokens $j <= i$ only; t and s must be equal. Default False.
       implementation: "xla" on any backend; "cudnn" is the fused kernel for NVIDIA GPUs (bfloat16 or float16),
         which gets the mask as lengths. It has not yet been run on a GPU. Default "xla".
       dropout: rate of the softmax weights that are zeroed; the others are divided by 1 - rate. Default 0.0.
@@ -96,9 +96,9 @@ def softmax_weights(
       query: projected tokens (b, t, h, k).
       key: projected source tokens (b, s, h, k).
       mask: True for the source tokens that may be attended to, (b, s). Default None, all of them.
-      causal: lets token i attend to tokens j <= i only. Default False.
+      causal: lets token i attend to tokens $j <= i$ only. Default False.
     Masking: a masked source token gets weight 0; where all are masked, all get the same weight. With `causal`
-      source tokens j > i get weight 0 in any case.
+      source tokens $j > i$ get weight 0 in any case.
     Source: Vaswani et al., arXiv 1706.03762.
     """
     _check(query, key, key, mask, causal)
@@ -117,7 +117,7 @@ def softmax_weights(
 
 
 def _earlier(n: int, s: int) -> Array:
-    """Returns which source tokens queries see, (n, s), n / s of them for each source token."""
+    """Returns which source tokens queries see, (n, s), $n / s$ of them for each source token."""
     return jnp.arange(s)[None, :] <= (jnp.arange(n) // (n // s))[:, None]
 
 
@@ -239,8 +239,8 @@ def fused_attention(
 
     Products of matrices may be taken in any order: keys and values are the source z itself, the same for all
     heads, and two products of weights, which are small, take the place of two products with all of z. Also,
-    M_a and N_a are all that attention has of its weights. It holds where nothing comes between projection and
-    product: no bias of queries, no rotation. Where a head is narrower than the tokens, scores cost more:
+    $M_a$ and $N_a$ are all that attention has of its weights. It holds where nothing comes between projection
+    and product: no bias of queries, no rotation. Where a head is narrower than the tokens, scores cost more:
     `fewest_products` counts. Differentiation: as `shared_attention`.
 
         >>> x, one = jnp.ones((1, 3, 4)), jnp.ones((4, 2, 4)) / 4  # two heads
@@ -250,12 +250,12 @@ def fused_attention(
     Args:
       x: the tokens, (b, t, d).
       source: the source tokens, (b, s, e).
-      query: W_q (d, h, k).
-      key: W_k (e, h, k).
-      value: W_v (e, h, k).
-      out: W_o (h, k, c).
+      query: $W_q$ (d, h, k).
+      key: $W_k$ (e, h, k).
+      value: $W_v$ (e, h, k).
+      out: $W_o$ (h, k, c).
       mask: True for the source tokens that may be attended to, (b, s). Default None, all of them.
-      causal: lets token i attend to tokens j <= i only. Default False.
+      causal: lets token i attend to tokens $j <= i$ only. Default False.
     Masking: a masked source token gets no weight; where all are masked, the plain average is returned.
     Source: derived here; for circular attention see `fourier_attn.ops.circular`.
     """
@@ -277,7 +277,7 @@ def average_source(
     mask: Bool[Array, "b s"] | None = None,
     causal: bool = False,
 ) -> Float[Array, "b t h e"]:
-    """The source's tokens averaged by each head: softmax(x M_a z^T) z, see `fused_attention`.
+    """The source's tokens averaged by each head: $softmax(x M_a z^T) z$, see `fused_attention`.
 
         >>> source = jnp.array([[[0.0, 2.0], [1.0, 4.0]]])
         >>> zero = jnp.zeros((2, 1, 2))  # one head, to which all tokens are alike
@@ -287,10 +287,10 @@ def average_source(
     Args:
       x: the tokens, (b, t, d).
       source: the source tokens, (b, s, e).
-      query: W_q of each head.
-      key: W_k of each head.
+      query: $W_q$ of each head.
+      key: $W_k$ of each head.
       mask: True for the source tokens that may be attended to, (b, s). Default None, all of them.
-      causal: lets token i attend to tokens j <= i only.
+      causal: lets token i attend to tokens $j <= i$ only.
     """
     (b, t, d), (e, h, k) = x.shape, key.shape
     if query.shape != (d, h, k) or source.shape[::2] != (b, e):
@@ -338,8 +338,8 @@ def shared_attention(
         y[i] = sum_j softmax_j(q[i] . z[j]) z[j]
 
     Scores are not scaled. Scores and softmax are float32. The backward pass computes the weights again
-    instead of keeping them, so that what is saved grows with n + s and not with n s; on CPUs both passes work
-    in blocks where there are more than 2^21 scores; below, whole arrays were the faster ones.
+    instead of keeping them, so that what is saved grows with $n + s$ and not with $n s$; on CPUs both passes
+    work in blocks where there are more than $2^21$ scores; below, whole arrays were the faster ones.
 
         >>> tokens = jnp.array([[[1.0, 0.0], [0.0, 1.0]]])
         >>> shared_attention(100 * tokens, tokens, jnp.ones((1, 2), bool))[0]  # each finds itself
@@ -350,7 +350,7 @@ def shared_attention(
       query: queries (b, n, d), some for each token.
       shared: tokens (b, s, d), which are keys and values.
       mask: True for the tokens that may be attended to, (b, s).
-      causal: queries of n / s heads for each token, one token after the other, see tokens up to their own.
+      causal: queries of $n / s$ heads for each token, one token after the other, see tokens up to their own.
     Masking: a masked source token gets no weight; where all are masked, the plain average is returned.
     Source: Shazeer, Fast Transformer Decoding (one head of keys and values), arXiv 1911.02150; Dao et al.,
     FlashAttention (weights computed again from the maximum and the sum), arXiv 2205.14135.

@@ -1,8 +1,8 @@
-"""Attention in blocks, so that the scores stay in a CPU's cache: y = softmax(q k^T) v for each head.
+"""Attention in blocks, so that the scores stay in a CPU's cache: $y = softmax(q k^T) v$ for each head.
 
 A block is some heads where they are short, and some queries of one head where they are long. Memory grows
-with t + s and not with t s: the backward pass computes a block's weights again, from the maximum and the sum
-of each of their rows. Every product has its contracted axis last on the left, as XLA's fast ones on CPUs
+with $t + s$ and not with $t s$: the backward pass computes a block's weights again, from the maximum and the
+sum of each of their rows. Every product has its contracted axis last on the left, as XLA's fast ones on CPUs
 want it: for the derivatives by keys and values a block's queries and cotangents are transposed, which are
 small, and not its weights.
 
@@ -10,9 +10,9 @@ small, and not its weights.
     y[i] = sum_j w[i, j] v[j] / l[i],    and for the cotangent g of y, with c[i] = g[i] / l[i],
     v'^T = c^T w,   e[i, j] = w[i, j] (c[i] . v[j] - c[i] . y[i]),   q' = e k,   k'^T = q^T e
 
-With dropout of rate p a weight is kept by a draw z[i, j]: w z / (1 - p) takes the place of w in y and v',
-and c[i] . v[j] z[i, j] that of c[i] . v[j], c being g / (l (1 - p)). The draws belong to a head and to the
-place of a block in it; they are made anew in the backward pass.
+With dropout of rate p a weight is kept by a draw $z[i, j]$: $w z / (1 - p)$ takes the place of w in y and v',
+and $c[i] . v[j] z[i, j]$ that of $c[i] . v[j]$, c being $g / (l (1 - p))$. The draws belong to a head and
+to the place of a block in it; they are made anew in the backward pass.
 
 Causal attention is cut into a few parts: the queries of a part are given only the source tokens up to the
 last one that they may see, so that most blocks above the diagonal are never computed. Each part is attention
@@ -40,7 +40,7 @@ PART, PARTS = 256, 4  # of causal attention: the fewest source tokens of a part,
 
 
 class Diagonal(NamedTuple):
-    """Says what queries see: query i of a problem sees source tokens j <= (first + i) // queries."""
+    """Says what queries see: query i of a problem sees source tokens $j <= (first + i) // queries$."""
 
     first: int
     queries: int
@@ -65,7 +65,9 @@ def attend(
     dropout_keys: Key[Array, "*b h"] | None = None,
     scores: int = SCORES,
 ) -> Float[Array, "*b t h v"]:
-    """Averages values with softmax weights for each head, y[i] = sum_j softmax_j(q[i] . k[j]) v[j].
+    """Averages values with softmax weights for each head.
+
+        y[i] = sum_j softmax_j(q[i] . k[j]) v[j]
 
     It is computed in float32, or in float64 where one of them has it.
 
@@ -80,8 +82,8 @@ def attend(
       key: keys (*b, s, h, k).
       value: values (*b, s, h, v).
       mask: True for the source tokens that may be attended to, (*b, s). Default None, all of them.
-      causal: query i sees source tokens j <= i. Where t is a multiple of s, each source token has t / s
-        queries, one after the other (of heads that share keys, for example): j <= i // (t / s).
+      causal: query i sees source tokens $j <= i$. Where t is a multiple of s, each source token has $t / s$
+        queries, one after the other (of heads that share keys, for example): $j <= i // (t / s)$.
       dropout: rate of the weights that are dropped. Default 0.0.
       dropout_keys: keys (*b, h), one for each head. Default None: no weight is dropped.
       scores: approximate number of scores in a block. Draws depend on it. Default `SCORES`.

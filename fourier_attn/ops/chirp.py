@@ -31,9 +31,9 @@ def positions(lengths: Int[Array, "*b"], t: int) -> Int[Array, "*b t"]:
 
 @takes_arrays
 def roots(n: Int[Array, "*b"], size: int, dtype: jnp.dtype = FLOAT32) -> Complex[Array, "*b size"]:
-    """Computes exp(-2 pi sqrt(-1) k / n) for k < size, by adding the angles of k = 64 row + column.
+    """Computes $exp(-2 pi sqrt(-1) k / n)$ for $k < size$, by adding the angles of $k = 64 row + column$.
 
-    Right for k < n. As a product of matrices it is also computed once: sines and cosines would be computed
+    Right for $k < n$. As a product of matrices it is also computed once: sines and cosines would be computed
     again in every loop that XLA fuses them into.
 
         >>> roots(jnp.array(4), 4).imag.round().astype(int)
@@ -59,9 +59,9 @@ def roots(n: Int[Array, "*b"], size: int, dtype: jnp.dtype = FLOAT32) -> Complex
 
 
 def _chirp(n: Int[Array, "*b"], t: int, dtype: jnp.dtype) -> Complex[Array, "*b t"]:
-    """Computes exp(-pi sqrt(-1) m^2 / n) for m < t, from m^2 mod 2 n.
+    """Computes $exp(-pi sqrt(-1) m^2 / n)$ for $m < t$, from $m^2 mod 2 n$.
 
-    Upper bits of one factor first, since m^2 need not fit 32 bits.
+    Upper bits of one factor first, since $m^2$ need not fit 32 bits.
     """
     m, turn = positions(n, t).astype(jnp.uint32), 2 * n[..., None].astype(jnp.uint32)
     squares = (m * (m >> 8) % turn * 256 + m * (m & 255)) % turn
@@ -69,14 +69,14 @@ def _chirp(n: Int[Array, "*b"], t: int, dtype: jnp.dtype) -> Complex[Array, "*b 
 
 
 def _mirror(x: Array, n: Int[Array, "*b"]) -> Array:
-    """Returns x[-m mod n] along the last axis but one, and any numbers for m >= n."""
+    """Returns $x[-m mod n]$ along the last axis but one, and any numbers for $m >= n$."""
     m = positions(n, x.shape[-2])
     m = jnp.where(m == 0, 0, n[..., None] - m)
     return jnp.take_along_axis(x, m[..., None], -2, mode="clip")
 
 
 def _transform(c: Complex[Array, "*b h t"], w: Complex[Array, "*b t"]) -> Complex[Array, "*b h t"]:
-    """Computes sum_m c[m] conj(w)[i - m], a convolution with the chirp, whose spectrum all columns share."""
+    """Computes $sum_m c[m] conj(w[i - m])$, a convolution with the chirp. All columns share its spectrum."""
     t = c.shape[-1]
     size = fast_size(2 * t - 1)
     gap = jnp.zeros((*w.shape[:-1], size - 2 * t + 1), w.dtype)
@@ -87,15 +87,15 @@ def _transform(c: Complex[Array, "*b h t"], w: Complex[Array, "*b t"]) -> Comple
 
 @takes_arrays
 def chirp_mix(x: Float[Array, "*b t d"], lengths: Int[Array, "*b"]) -> Float[Array, "*b t d"]:
-    """Mixes the first n = lengths[b] tokens of each example by an n by d transform; zero from n on.
+    """Mixes the first $n = lengths[b]$ tokens of each example by an n by d transform; zero from n on.
 
         e[m, k] = x[m, k] + x[-m mod n, -k mod d]                     all that the real part depends on
         c[i, k] = w[i] sum_{m < n} (e[m, k] w[m]) conj(w[i - m]),     w[m] = exp(-pi sqrt(-1) m^2 / n)
         y[i, j] = 1/2 sum_{k < d} c[i, k] exp(-2 pi sqrt(-1) j k / d)
 
-    Since e is real and even, c[i, -k] = conj(c[i, k]): half of the columns are enough, two real columns share
-    one complex transform (they are separated by their mirror images), and the transform of the features goes
-    from half a spectrum to real numbers, with nothing to be mirrored after it.
+    Since e is real and even, $c[i, -k] = conj(c[i, k])$: half of the columns are enough, two real columns
+    share one complex transform (they are separated by their mirror images), and the transform of the features
+    goes from half a spectrum to real numbers, with nothing to be mirrored after it.
 
         >>> x = jnp.ones((1, 4, 2))
         >>> chirp_mix(x, jnp.array([3]))[0, :, 0].round().astype(int)  # 3 tokens, 2 features

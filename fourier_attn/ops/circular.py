@@ -1,15 +1,15 @@
 """Circular correlation of token vectors, and attention whose projections are such correlations.
 
-Let C_w be the matrix that correlates a token with the kernel w. Then, for tokens x_i and one head,
+Let $C_w$ be the matrix that correlates a token with the kernel w. Then, for tokens $x_i$ and one head,
 
     q_i . k_j = (C_k^T C_q x_i) . x_j          one merged map per head; the keys are the tokens themselves
     y_i = C_v (sum_j A[i, j] x_j)              the values are the tokens, one map after the average
 
 so that all heads share the tokens as keys and values, for every boundary. For the circular one the C are
-diagonal in the Fourier basis: tokens are transformed once, filtered by conj(W_q) W_k for each head, attended
-to there, since the basis is orthonormal, filtered by conj(W_v), summed over heads and transformed back once.
-It follows that query and key kernels act only through their cross-correlation: shifting both alike, or
-moving phase from one to the other, changes nothing. The identity holds only without a bias,
+diagonal in the Fourier basis: tokens are transformed once, filtered by $conj(W_q) W_k$ for each head,
+attended to there, since the basis is orthonormal, filtered by $conj(W_v)$, summed over heads and transformed
+back once. It follows that query and key kernels act only through their cross-correlation: shifting both
+alike, or moving phase from one to the other, changes nothing. The identity holds only without a bias,
 normalisation or noise between correlation and product.
 """
 
@@ -187,8 +187,8 @@ def circular_correlate(
       kernel: kernels (h, r), or (h, r1, r2) with `shape`.
       shape: (d1, d2) makes each vector an image, read row by row. Default None, a signal.
       boundary: "circular", "zero" or "valid", as above. Default "circular".
-      convolution: p - j instead of p + j; the centre tap of "zero" stays at p, and "valid" keeps the places
-        where the whole window lies inside.
+      convolution: $p - j$ instead of $p + j$; the centre tap of "zero" stays at p, and "valid" keeps the
+        places where the whole window lies inside.
       method: "fft" transforms x once for all kernels, in float32; "matmul" is a product with the (circulant)
         matrix; "direct" is XLA's convolution. "auto" is "matmul" up to d = 64, or 256 for the other
         boundaries, and "fft" above: so forward + backward cross in `python -m benchmarks.mixers` on CPU
@@ -243,8 +243,8 @@ def circular_attention(
       query, key, value: kernels (h, r), or (h, r1, r2) with `shape=(d1, d2)`.
       shape, boundary: see `circular_correlate`.
       mask: (*b, t), True for the tokens that may be attended to.
-      causal: token i attends to j <= i only. The correlations run along the features of each token, for every
-        boundary, so that they need no causal form: tokens meet in the softmax alone.
+      causal: token i attends to $j <= i$ only. The correlations run along the features of each token, for
+        every boundary, so that they need no causal form: tokens meet in the softmax alone.
       combine_heads: "sum" over heads, (*b, t, p); "none" keeps them, (*b, t, h, p).
       method: "literal" computes the lines above; "fused" uses the identity, with matrices where the boundary
         is not circular. "auto" is "fused" up to d = 512, or 256 where it needs matrices: there it was the

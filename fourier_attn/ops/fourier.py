@@ -126,7 +126,7 @@ def fourier_mix(
 
         y[i, j] = Re sum_{m < t, n < d} x[m, n] exp(-2 pi sqrt(-1) (i m / t + j n / d))
 
-    Forward sign, no normalisation (white noise comes out sqrt(t d / 2) times larger), any t and d, the
+    Forward sign, no normalisation (white noise comes out $sqrt(t d / 2)$ times larger), any t and d, the
     input's dtype. The map is linear and self-adjoint; its reverse-mode derivative is the same transform and
     saves no activations. A batch that is sharded over devices stays where it is. Forward mode (`jax.jvp`) of
     the op itself is refused by JAX, as for every `jax.custom_vjp`. float16 is computed in float32, but the
@@ -147,10 +147,10 @@ def fourier_mix(
         takes the plain transform of one example after the other, which is faster than chirps. Another length
         is the caller's error: there it is rounded up to the next of them.
       method: "fft" is the complex transform of the definition; "rfft" computes half of the spectrum and
-        mirrors it, y[i, j] = y[-i mod t, -j mod d]. Both run in float32. "matmul" is one product per axis
-        with real cosines and sines, "monarch" two with t1 and t2 for t = t1 t2 tokens; both run in bfloat16
+        mirrors it, $y[i, j] = y[-i mod t, -j mod d]$. Both run in float32. "matmul" is one product per axis
+        with real cosines and sines, "monarch" two with t1 and t2 for $t = t1 t2$ tokens; both run in bfloat16
         as such, with sums in float32. With lengths, "fft" and "rfft" are chirps, O(t log t), and "matmul" is
-        products with a table for each example, O(t^2); where all lengths are t, both are the plain
+        products with a table for each example, $O(t^2)$; where all lengths are t, both are the plain
         transforms. "auto", by backend, dtype and t:
 
             CPU, any dtype (measured)          "rfft"; with lengths "matmul" to t = 16, then "rfft"
@@ -170,7 +170,7 @@ def fourier_mix(
     Masking: without lengths every output depends on every input, padding included. With lengths neither
       content nor number of the positions from lengths[b] on has an influence; outputs there are 0.
     Raises: ValueError for an unknown method, and with lengths for "monarch", for lengths outside 0 .. t or of
-      another shape than the examples', for sizes that do not fit and for t above 2^20.
+      another shape than the examples', for sizes that do not fit and for t above $2^20$.
     Source: Lee-Thorpe et al., FNet: Mixing Tokens with Fourier Transforms, arXiv 2105.03824.
     """
     _check(x, lengths, sizes, method)
@@ -240,7 +240,7 @@ def fourier_mix_grid(
 
     Args:
       x: the tokens (*b, t, d), row by row.
-      grid: (rows, cols) with rows cols = t.
+      grid: (rows, cols) with $rows cols = t$.
       features: whether features are transformed, too. Default True.
     Raises: ValueError for a grid that the tokens do not fill.
     """

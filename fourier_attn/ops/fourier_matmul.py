@@ -1,9 +1,12 @@
 """Fourier mixing as products of real matrices: for short sequences, matrix units and low precision.
 
-With a + sqrt(-1) b = sum_n x[m, n] exp(-2 pi sqrt(-1) j n / d), the transform of the features, the mixed
-tokens are sum_m a cos + b sin: real and imaginary parts lie side by side and are summed in one product.
-Products run in the dtype of x and accumulate in float32. Tables are NumPy's, one for each size and dtype, so
-that all layers of a program share them.
+The transform of the features is
+
+    a + sqrt(-1) b = sum_n x[m, n] exp(-2 pi sqrt(-1) j n / d)
+
+The mixed tokens are $sum_m a cos + b sin$: real and imaginary parts lie side by side and are summed in one
+product. Products run in the dtype of x and accumulate in float32. Tables are NumPy's, one for each size and
+dtype, so that all layers of a program share them.
 """
 
 import math
@@ -25,7 +28,7 @@ def _product(equation: str, *arrays: Array | np.ndarray) -> Float[Array, "..."]:
 
 
 def _turns(i: np.ndarray, m: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns cos and sin of 2 pi i m / n, after removing whole turns."""
+    """Returns cos and sin of $2 pi i m / n$, after removing whole turns."""
     phase = np.outer(i, m) % n * (2 * np.pi / n)
     return np.cos(phase), np.sin(phase)
 
@@ -45,7 +48,7 @@ def _tokens(t: int, dtype: jnp.dtype) -> np.ndarray:
 
 @lru_cache(maxsize=16)
 def _stages(t: int, first: int, dtype: jnp.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """Two stages (Cooley-Tukey) for t = first * second, with the twiddle factors in the second one.
+    """Two stages (Cooley-Tukey) for $t = first second$, with the twiddle factors in the second one.
 
     (i1, e, m1, c) from part c to part e; (i1, i2, m2 e) from both parts to the real part.
     """
@@ -58,7 +61,7 @@ def _stages(t: int, first: int, dtype: jnp.dtype) -> tuple[np.ndarray, np.ndarra
 
 @takes_arrays
 def mirrored(half: Float[Array, "*b t f"], d: int) -> Float[Array, "*b t d"]:
-    """Returns all d columns from j = 0 .. d // 2: y[i, j] = y[-i mod t, -j mod d].
+    """Returns all d columns from $j = 0 .. d // 2$: $y[i, j] = y[-i mod t, -j mod d]$.
 
         >>> mirrored(jnp.array([[1.0, 2.0, 3.0]]), 4)
         Array([[1., 2., 3., 2.]], dtype=float32)
@@ -94,7 +97,7 @@ def matmul_mix(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
 
 
 def divisor(t: int) -> int:
-    """Returns the largest divisor of t up to sqrt(t).
+    """Returns the largest divisor of t up to $sqrt(t)$.
 
         >>> divisor(12), divisor(7)
         (3, 1)
@@ -107,12 +110,12 @@ def divisor(t: int) -> int:
 
 @takes_arrays
 def monarch_mix(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
-    """Mixes by two products for the tokens, t = t1 t2, with t (4 t1 + 2 t2) multiplications per column.
+    """Mixes by two products for the tokens, $t = t1 t2$, with $t (4 t1 + 2 t2)$ multiplications per column.
 
         u[i1, m2] = sum_{m1} z[m1, m2] exp(-2 pi sqrt(-1) i1 m1 / t1)
         y[i1, i2] = Re sum_{m2} u[i1, m2] exp(-2 pi sqrt(-1) i m2 / t)
 
-    t1 and t2 are the divisors nearest to sqrt(t), t1 <= t2; for a prime t there is one product.
+    t1 and t2 are the divisors nearest to $sqrt(t)$, $t1 <= t2$; for a prime t there is one product.
 
         >>> monarch_mix(jnp.ones((4, 2)))[0, 0].round().astype(int)  # the sum of all
         Array(8, dtype=int32)
@@ -136,10 +139,10 @@ def monarch_mix(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
 
 @takes_arrays
 def masked_mix(x: Float[Array, "*b t d"], lengths: Int[Array, "*b"]) -> Float[Array, "*b t d"]:
-    """Mixes the first n = lengths[b] tokens of each example by an n by d transform; zero from n on.
+    """Mixes the first $n = lengths[b]$ tokens of each example by an n by d transform; zero from n on.
 
-    Cosines and sines of 2 pi i m / n for each example, zero for i or m >= n. Their two products p and q are
-    kept apart: y[i, j] = p + q, and y[i, -j] = p - q needs no mirror image.
+    Cosines and sines of $2 pi i m / n$ for each example, zero for i or $m >= n$. Their two products p and q
+    are kept apart: $y[i, j] = p + q$, and $y[i, -j] = p - q$ needs no mirror image.
 
         >>> masked_mix(jnp.ones((1, 4, 2)), jnp.array([3]))[0, 0, 0].round().astype(int)  # of 3 tokens
         Array(6, dtype=int32)

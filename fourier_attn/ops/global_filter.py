@@ -12,7 +12,7 @@ from fourier_attn.ops.transforms import irfftn, rfftn
 
 
 def bins(axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns the shape of the half spectrum of real arrays: the last axis has n // 2 + 1 bins.
+    """Returns the shape of the half spectrum of real arrays: the last axis has $n // 2 + 1$ bins.
 
         >>> bins((8, 6))
         (8, 4)
@@ -65,13 +65,13 @@ def global_filter(
 
         y[:, j] = irfft(W[:, j] rfft(x[:, j])),    W[f, j] = filter[f, j, 0] + sqrt(-1) filter[f, j, 1]
 
-    which is circular convolution with irfft(W[:, j]): the last token is the neighbour of the first. With
+    which is circular convolution with $irfft(W[:, j])$: the last token is the neighbour of the first. With
     `grid=(rows, cols)` tokens are an image, row by row, and both transforms have two axes. Forward sign; the
-    inverse carries the whole factor 1 / t. Any pair that inverts, the orthonormal one of the publication too,
-    gives the same y from the same filter. Transforms run in float32.
+    inverse carries the whole factor $1 / t$. Any pair that inverts, the orthonormal one of the publication
+    too, gives the same y from the same filter. Transforms run in float32.
 
-    y is real, so that some parameters are dead: the imaginary part of bin 0 and, for even t, of bin t / 2; on
-    a grid the anti-Hermitian part over the rows, (W[f] - conj(W[-f])) / 2, in those two columns.
+    y is real, so that some parameters are dead: the imaginary part of bin 0 and, for even t, of bin $t / 2$;
+    on a grid the anti-Hermitian part over the rows, $(W[f] - conj(W[-f])) / 2$, in those two columns.
 
         >>> x = jnp.arange(8.0).reshape(1, 4, 2)
         >>> identity = jnp.zeros((3, 2, 2)).at[..., 0].set(1.0)  # 4 tokens have 3 frequencies
@@ -110,7 +110,7 @@ def resample_filter(
         V[g] = (1 - a) W[m] + a W[m + 1],    g n / t = m + a,    0 <= a < 1
 
     for n tokens before and t after, on each axis. W is periodic in f with period n, so that negative
-    frequencies have their neighbours, and W[-f] = conj(W[f]) continues the half spectrum; dead parameters
+    frequencies have their neighbours, and $W[-f] = conj(W[f])$ continues the half spectrum; dead parameters
     have no influence. Approximate: a trained filter at another size is another function. It is exact where t
     divides n, and otherwise the better the smoother W is, that is the shorter its kernel.
 
@@ -156,6 +156,6 @@ def _parts(filter: Array) -> tuple[Array, Array]:
 
 
 def _mirrored(weight: Array, axes: int) -> Array:
-    """Returns conj(W[-f, ..]) over the first `axes` axes."""
+    """Returns $conj(W[-f, ..])$ over the first `axes` axes."""
     where = tuple(range(axes))
     return jnp.roll(jnp.flip(weight, where), (1,) * axes, where).conj()

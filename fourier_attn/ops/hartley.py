@@ -1,6 +1,6 @@
 """Computes the discrete Hartley transform as a matrix product, and circular correlation in its basis.
 
-The Hartley transform is the real relative of the Fourier transform, X_H = Re X - Im X. Its basis is
+The Hartley transform is the real relative of the Fourier transform, $X_H = Re X - Im X$. Its basis is
 orthonormal, symmetric and exactly as wide as the signal, for any number of axes. Inner products and attention
 can therefore be computed in it unchanged. As a matrix product it runs in low precision, on matrix units, and
 with a sharded batch.
@@ -18,7 +18,7 @@ from fourier_attn.ops.arguments import takes_arrays
 
 @lru_cache
 def basis(axes: tuple[int, ...]) -> np.ndarray:
-    """Returns two bases (d, 2 d), cos + sin and cos - sin of 2 pi (f . n / axes), over sqrt(d).
+    """Returns two bases (d, 2 d), $cos + sin$ and $cos - sin$ of $2 pi (f . n / axes)$, over $sqrt(d)$.
 
     The second one is the first at negated frequencies; f and n run over the cells of `axes`, row by row.
 
@@ -74,8 +74,8 @@ def spectrum(
 
         re[f] = sum_j w[j] cos(2 pi f . j / axes),    im[f] = sum_j w[j] sin(2 pi f . j / axes)
 
-    Kernels are zero-padded to `axes`. In the Hartley basis correlation is multiplication by conj(W) = re +
-    sqrt(-1) im: y_H[f] = re[f] x_H[f] - im[f] x_H[-f].
+    Kernels are zero-padded to `axes`. In the Hartley basis correlation is multiplication by
+    $conj(W) = re + sqrt(-1) im$: $y_H[f] = re[f] x_H[f] - im[f] x_H[-f]$.
 
         >>> re, im = spectrum(jnp.array([[1.0, 1.0]]), (4,))
         >>> re.round().astype(int)

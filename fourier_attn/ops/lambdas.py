@@ -1,8 +1,11 @@
 """Computes lambda layers: linear maps from the context that are applied to the queries and never stored.
 
-With the scores computed first, (lambda[n]^T q)[v] = sum_m (q[n] . R[m - n + ..]) value[m, v]. The position
-lambdas (b, n, k, v) are not built, and derivatives are sums of the same kind. The softmax and all sums over
-positions run in float32, or in float64 if an input has it.
+With the scores computed first,
+
+    sum_k q[n, k] lambda[n, k, v] = sum_m (q[n] . R[m - n + ..]) value[m, v]
+
+The position lambdas (b, n, k, v) are not built, and derivatives are sums of the same kind. The softmax and
+all sums over positions run in float32, or in float64 if an input has it.
 """
 
 import math
@@ -24,7 +27,7 @@ CHUNK = 32  # positions; of the running sum
 def content_lambda(
     query: Float[Array, "b t h k"], key: Float[Array, "b s k u"], value: Float[Array, "b s u v"]
 ) -> Float[Array, "b t h v"]:
-    """Computes y[n] = lambda^T q[n], lambda = sum_m softmax_m(key[m]) value[m]^T, one map for all positions.
+    """Computes $y[n] = lambda^T q[n]$, $lambda = sum_m softmax_m(key[m]) value[m]^T$, one for all positions.
 
         >>> query, key = jnp.ones((1, 3, 1, 1)), jnp.zeros((1, 3, 1, 1))
         >>> content_lambda(query, key, jnp.array([0.0, 3.0, 6.0]).reshape(1, 3, 1, 1)).ravel()
@@ -52,7 +55,7 @@ def content_lambda(
 def causal_content_lambda(
     query: Float[Array, "b t h k"], key: Float[Array, "b t k u"], value: Float[Array, "b t u v"]
 ) -> Float[Array, "b t h v"]:
-    """Computes the content lambda with a running softmax, over the positions m <= n.
+    """Computes the content lambda with a running softmax, over the positions $m <= n$.
 
         y[n] = sum_{m <= n} sum_k q[n, k] (exp(key[m, k] - M[n, k]) / Z[n, k]) value[m]
         M[n, k] = max_{m <= n} key[m, k],    Z[n, k] = sum_{m <= n} exp(key[m, k] - M[n, k])
@@ -91,7 +94,7 @@ def causal_content_lambda(
 
 @jax.checkpoint
 def _causal_chunk(before: tuple[Array, ...], chunk: tuple[Array, ...]) -> tuple[tuple[Array, ...], Array]:
-    """Results of one chunk from sums of exp(key - highest) value and of exp(key - highest) before it."""
+    """Results of one chunk from sums of $exp(key - highest) value$ and of $exp(key - highest)$ before it."""
     sums, total, highest = before  # (b, k, u, v), (b, k, u), (b, k, u)
     query, key, value = chunk  # (b, n, h, k), (b, n, k, u), (b, n, u, v)
     maximum = jax.lax.stop_gradient(jnp.maximum(jax.lax.cummax(key, axis=1), highest[:, None]))
@@ -138,13 +141,13 @@ def lambda_layer(
       query: (*b, t, h, k), the heads of multi-query lambdas: they share key, value and position.
       key: (*b, t, k, u), before the softmax over positions.
       value: (*b, t, v, u).
-      position: R. (r, k, u) with an odd context r, where r = 2 t - 1 is global; with `grid`, (r1, r2, k, u),
-        both odd, on an image; without, (t, t, k, u) has an entry for each pair of positions, query first.
+      position: R. (r, k, u) with an odd context r, where $r = 2 t - 1$ is global; with `grid`, (r1, r2, k,
+        u), both odd, on an image; without, (t, t, k, u) has an entry for each pair of positions, query first.
         Taps that reach beyond every position are not used. With `causal`, the taps (r, k, u) are the
-        positions n - r + 1 to n, the last one being n itself; r = t is global. None leaves the content lambda
-        alone.
+        positions $n - r + 1$ to n, the last one being n itself; $r = t$ is global. None leaves the content
+        lambda alone.
       grid: (rows, cols), the positions row by row.
-      causal: position n sees m <= n only: the softmax becomes a running one, normalised at each n.
+      causal: position n sees $m <= n$ only: the softmax becomes a running one, normalised at each n.
       mask: (*b, t), True for real positions.
       method: of the position part. "shift" adds up shifted values, for few taps; "matrix" multiplies by the
         (banded) matrix of scores, a block of queries at a time; "fft" filters the values with one column of R

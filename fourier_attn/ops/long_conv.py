@@ -11,7 +11,7 @@ BOUNDARIES = ("linear", "circular")
 
 
 def _sides(kernel: Array, t: int, boundary: str, causal: bool) -> tuple[Array, Array]:
-    """Returns the taps that reach within t tokens: those of k = 0, 1, .., and those of k = .., -2, -1."""
+    """Returns the taps that reach within t tokens: those of $k = 0$, 1, .., and those of k = .., -2, -1."""
     r = kernel.shape[0]
     if boundary == "circular":
         m = min(r, t)
@@ -38,12 +38,13 @@ def long_convolve(
 
     Args:
       x: the tokens, (*b, t, d).
-      kernel: any number r of taps; those that reach beyond t tokens do nothing. "linear": r = 2 N - 1, tap k
-        = -(N - 1) .. N - 1 in row N - 1 + k; causal: k = 0 .. r - 1 in row k. "circular": k = -(r // 2) .. (r
-        - 1) // 2 in row k mod r. With r > t the t taps next to k = 0 act, -(t // 2) .. (t - 1) // 2.
-      boundary: "linear", x is zero outside, by padding to a fast size from t + N - 1 on; "circular", i - k is
-        taken mod t, so that the last token is the neighbour of the first.
-      causal: uses taps k >= 0 only. Default False.
+      kernel: any number r of taps; those that reach beyond t tokens do nothing. "linear": $r = 2 N - 1$, tap
+        $k = -(N - 1) .. N - 1$ in row $N - 1 + k$; causal: $k = 0 .. r - 1$ in row k. "circular":
+        $k = -(r // 2) .. (r - 1) // 2$ in row $k mod r$. With $r > t$ the t taps next to $k = 0$ act,
+        $-(t // 2) .. (t - 1) // 2$.
+      boundary: "linear", x is zero outside, by padding to a fast size from $t + N - 1$ on; "circular",
+        $i - k$ is taken mod t, so that the last token is the neighbour of the first.
+      causal: uses taps $k >= 0$ only. Default False.
     Masking: none. Where padded tokens are zero, "linear" gives the others what it gives without padding.
     Raises: ValueError for an unknown boundary, an even two-sided kernel, causal with "circular", and for a
       kernel of another width.

@@ -42,7 +42,7 @@ def sines(where: Num[np.ndarray, "t a"], width: int, base: float = BASE) -> np.n
 
         p = [sin(x), sin(x / B), sin(x / B^2), .., sin(x / B^P)]        for x, then for y
 
-    with width = axes (P + 1) and B^P = `base`.
+    with $width = axes (P + 1)$ and $B^P$ = `base`.
 
         >>> sines(places(3), 4).shape  # three places, codes of four numbers
         (3, 4)
@@ -100,9 +100,9 @@ def rotate(
 
     Args:
       x: queries or keys, (b, t, h, k).
-      where: position (n, axes) of each token, n = t; with `place`, of all positions.
+      where: position (n, axes) of each token, $n = t$; with `place`, of all positions.
       base: as in the equation. Default 10,000.
-      place: row of `where` for the only token of each example, (b), t = 1. Default None.
+      place: row of `where` for the only token of each example, (b), $t = 1$. Default None.
     Raises: ValueError for a width k that is not a multiple of 2 axes.
     Source: Su et al., RoFormer, arXiv 2104.09864.
     """

@@ -30,14 +30,14 @@ def _nothing(query: Array, value: Array) -> Array:
 
 
 def _scores(query: Array, table: Array) -> Array:
-    """S[n, h, u, r] = q[n, h] . R[r, :, u]: what each neighbour's value is weighted with."""
+    """$S[n, h, u, r] = q[n, h] . R[r, :, u]$: what each neighbour's value is weighted with."""
     k, u = table.shape[-2:]
     flat = jnp.moveaxis(table, -1, 0).reshape(-1, k).astype(query.dtype)
     return jnp.tensordot(query, flat.T, 1).reshape(*query.shape[:-1], u, *table.shape[:-2])
 
 
 def _neighbours(x: Array, before: tuple[int, ...], taps: tuple[int, ...]) -> list[Array]:
-    """Returns x at n + r - before for each tap r, zero outside; positions are the axes after the first."""
+    """Returns x at $n + r - before$ for each tap r, zero outside; positions are the axes after the first."""
     pads = [(f, r - 1 - f) for f, r in zip(before, taps, strict=True)]
     padded = jnp.pad(x, [(0, 0), *pads, *[(0, 0)] * (x.ndim - 1 - len(taps))])
     sizes = x.shape[1 : 1 + len(taps)]
@@ -49,7 +49,13 @@ def _neighbours(x: Array, before: tuple[int, ...], taps: tuple[int, ...]) -> lis
 
 @partial(jax.custom_vjp, nondiff_argnums=(2, 3))
 def _shift(scores: Array, value: Array, before: tuple[int, ...], taps: tuple[int, ...]) -> Array:
-    """y[n, h] = sum_r sum_u S[n, h, u, r] v[n + r - before, u], for scores (b, *axes, h, u, prod(r))."""
+    """Weights the neighbours of each position.
+
+        y[n, h] = sum_r sum_u S[n, h, u, r] v[n + r - before, u]
+
+    Args:
+      scores: S (b, *axes, h, u, prod(r)).
+    """
     heads, units = (range(n) for n in scores.shape[-3:-1])
     near = _neighbours(value, before, taps)
     terms = (
@@ -105,9 +111,9 @@ def by_shift(
 
 
 def _skew(x: Array, axis: int, before: int, width: int) -> Array:
-    """Axes (n, r) become (n, m) with m = n + r - before, zero where no tap is, without a gather.
+    """Axes (n, r) become (n, m) with $m = n + r - before$, zero where no tap is, without a gather.
 
-    Rows of n + width - 1 cells that hold every offset are read as rows of one cell less.
+    Rows of $n + width - 1$ cells that hold every offset are read as rows of one cell less.
     """
     n, r = x.shape[axis : axis + 2]
     pads = [(0, 0, 0)] * x.ndim
@@ -123,7 +129,9 @@ def _skew(x: Array, axis: int, before: int, width: int) -> Array:
 
 
 def _from_scores(query: Array, table: Array, before: tuple[int, ...], source: tuple[int, ...]) -> Array:
-    """A[(h, n), (m, u)] = S[n, h, u, m - n + before], zero where no tap is: the scores are skewed.
+    """Skews the scores: the result is zero where no tap is.
+
+        A[(h, n), (m, u)] = S[n, h, u, m - n + before]
 
     Args:
       table: float32 at least, so that what blocks give to its derivative is summed in it.
@@ -143,7 +151,9 @@ def _from_scores(query: Array, table: Array, before: tuple[int, ...], source: tu
 
 
 def _place(table: Array, axes: tuple[int, ...], before: tuple[int, ...], source: tuple[int, ...]) -> Array:
-    """T[n, k, (m, u)] = R[m - n + before, k, u], zero where no tap is: the table is skewed.
+    """Skews the table: the result is zero where no tap is.
+
+        T[n, k, (m, u)] = R[m - n + before, k, u]
 
     On one or two axes. Returns: (prod(axes), k, prod(source) u).
     """
@@ -160,7 +170,12 @@ def _place(table: Array, axes: tuple[int, ...], before: tuple[int, ...], source:
 
 
 def _from_placed(query: Array, placed: Array) -> Array:
-    """A[(h, n), (m, u)] = sum_k q[n, h, k] T[n, k, (m, u)], one product for each position."""
+    """Computes the matrix from the skewed table.
+
+        A[(h, n), (m, u)] = sum_k q[n, h, k] T[n, k, (m, u)]
+
+    It is one product for each position.
+    """
     b, h, k = query.shape[0], *query.shape[-2:]
     query = jnp.moveaxis(query.reshape(b, -1, h, k), 1, 0)  # (n, b, h, k)
     matrix = jnp.matmul(query.reshape(-1, b * h, k), placed.astype(query.dtype))
@@ -168,7 +183,7 @@ def _from_placed(query: Array, placed: Array) -> Array:
 
 
 def _weighted(matrix: Array, value: Array, query: Array) -> Array:
-    """y = A v, (b, *axes, h, v), for queries (b, *axes, h, k), of a batch of any size."""
+    """$y = A v$, (b, *axes, h, v), for queries (b, *axes, h, k), of a batch of any size."""
     b, *axes, h, _ = query.shape
     value = value.reshape(b, matrix.shape[-1], -1)
     y = jnp.matmul(matrix, value, preferred_element_type=wide(matrix, value))
@@ -207,7 +222,7 @@ def by_matrix(
     before: tuple[int, ...],
     placing: bool | None = None,
 ) -> Float[Array, "b *n h v"]:
-    """Computes y = A v, one block of rows at a time, so that memory grows with the block and not with n^2.
+    """Computes $y = A v$, one block of rows at a time, with memory for a block instead of $n^2$.
 
     Where the window of a block is smaller than the whole, the values are cut, otherwise the table. Neighbours
     get under their places by a skew: of the scores, for each of b h queries, or of the table, for each of its
@@ -284,7 +299,9 @@ def by_fft(
     table: Float[Array, "*r k u"],
     before: tuple[int, ...],
 ) -> Float[Array, "b *n h v"]:
-    """Computes y = sum_k q[k] IDFT(sum_u conj(R_k)^ v^), one filter at a time, with memory b n v.
+    """Computes the position lambdas with Fourier transforms, one filter at a time, with memory $b n v$.
+
+        y = sum_k q[k] IDFT(sum_u conj(DFT(R_k)) DFT(v))
 
         >>> value, table = jnp.arange(3.0).reshape(1, 3, 1, 1), jnp.ones((2, 1, 1))
         >>> by_fft(jnp.ones((1, 3, 1, 1)), value, table, (1,)).ravel().round().astype(int)

@@ -76,7 +76,8 @@ def attend_step(
 
     Args:
       query: query of the new token, (b, h, k).
-      key, value: of all tokens, with the new one's at `place`; g = h, or g = 1 where all heads share them.
+      key, value: of all tokens, with the new one's at `place`; $g = h$, or $g = 1$ where all heads share
+        them.
       place: number of tokens before the new one, (b).
     Source: Vaswani et al., arXiv 1706.03762; shared keys and values: Shazeer, arXiv 1911.02150.
     """
@@ -132,7 +133,7 @@ def fused_attention_step(
 def mix_step(
     matrix: Float[Array, "n n"], x: Float[Array, "b s d"], place: Int[Array, " b"]
 ) -> Float[Array, "b d"]:
-    """Computes one row of a fixed matrix over tokens, y = sum_{j <= n} T[n, j] x[j].
+    """Computes one row of a fixed matrix over tokens, $y = sum_{j <= n} T[n, j] x[j]$.
 
         >>> mix_step(jnp.ones((4, 4)), jnp.array([1.0, 2.0, 9.0]).reshape(1, 3, 1), jnp.array([1]))
         Array([[3.]], dtype=float32)
@@ -149,7 +150,7 @@ def mix_step(
 
 @takes_arrays
 def convolve_step(window: Float[Array, "b r d"], filter: Float[Array, "r *_"]) -> Float[Array, "b d"]:
-    """Computes a causal convolution's value for the last token of a window, y = sum_{k < r} w[k] x[n - k].
+    """Computes a causal convolution's value for the last token of a window, $y = sum_{k < r} w[k] x[n - k]$.
 
         >>> convolve_step(jnp.array([1.0, 2.0, 3.0]).reshape(1, 3, 1), jnp.array([0.0, 1.0, 0.0]))
         Array([[2.]], dtype=float32)
@@ -172,7 +173,7 @@ def content_sums(key: Float[Array, "b t k u"], value: Float[Array, "b t u v"]) -
 
         sums[k] = sum_m exp(key[m, k] - highest[k]) value[m],    total[k] = sum_m exp(key[m, k] - highest[k])
 
-    with highest[k] = max_m key[m, k]. The content lambda of these tokens is sums / total.
+    with $highest[k] = max_m key[m, k]$. The content lambda of these tokens is $sums / total$.
 
         >>> sums, total, highest = content_sums(jnp.ones((1, 2, 1, 1)), jnp.ones((1, 2, 1, 3)))
         >>> sums.ravel(), float(total.squeeze()), float(highest.squeeze())

@@ -22,8 +22,8 @@ def token_convolve(
         y[i] = sum_{k = -N .. N} w[N + k] x[i - k],     r = 2 N + 1 taps, x is zero outside
         y[i] = sum_{k = 0 .. r - 1} w[k] x[i - k],      causal, any r
 
-    A true convolution: tap N + k, or tap k if causal, weights the token k places before. With `grid=(rows,
-    cols)` tokens are an image, row by row, and the filter (r1, r2) has two axes.
+    A true convolution: tap $N + k$, or tap k if causal, weights the token k places before. With
+    `grid=(rows, cols)` tokens are an image, row by row, and the filter (r1, r2) has two axes.
 
         >>> x = jnp.arange(4.0).reshape(1, 4, 1)
         >>> token_convolve(x, jnp.array([0.0, 0.0, 1.0])).ravel()  # the token before

@@ -125,9 +125,11 @@ def _irfftn(x: Array, sizes: tuple[int, ...]) -> Array:
 
 @takes_arrays
 def rfftn(x: Float[Array, "..."], sizes: tuple[int, ...]) -> Complex[Array, "..."]:
-    """Transforms real trailing axes, zero-padded to `sizes`: X[f] = sum_n x[n] exp(-2 pi sqrt(-1) f n / N).
+    """Transforms real trailing axes, zero-padded to `sizes`.
 
-    Half of the last axis, f = 0 .. N // 2; unnormalised. Reverse mode only, as for `jax.custom_vjp`.
+        X[f] = sum_n x[n] exp(-2 pi sqrt(-1) f n / N)
+
+    Half of the last axis, $f = 0 .. N // 2$; unnormalised. Reverse mode only, as for `jax.custom_vjp`.
 
         >>> rfftn(jnp.ones(4), (4,)).real.round().astype(int)
         Array([4, 0, 0], dtype=int32)
@@ -143,7 +145,7 @@ def rfftn(x: Float[Array, "..."], sizes: tuple[int, ...]) -> Complex[Array, "...
 
 @takes_arrays
 def irfftn(x: Complex[Array, "..."], sizes: tuple[int, ...]) -> Float[Array, "..."]:
-    """Inverts `rfftn`, with the factor 1 / N. The result is real.
+    """Inverts `rfftn`, with the factor $1 / N$. The result is real.
 
         >>> irfftn(rfftn(jnp.arange(4.0), (4,)), (4,)).round().astype(int)
         Array([0, 1, 2, 3], dtype=int32)
@@ -174,13 +176,13 @@ _IFFTS = {
 
 
 def _solution(x: Array, forward: Callable[[Array], Array], inverse: Callable[[Array], Array]) -> Array:
-    """Returns forward(x) as the y with inverse(y) = x, so that JAX knows its derivatives."""
+    """Returns $forward(x)$ as the y with $inverse(y) = x$, so that JAX knows its derivatives."""
     return jax.lax.custom_linear_solve(inverse, x, solve=lambda _, x: forward(x), symmetric=True)
 
 
 @takes_arrays
 def fftn(x: Complex[Array, "..."], axes: int) -> Complex[Array, "..."]:
-    """Computes the orthonormal transform of the last axis or the last two, exp(-2 pi sqrt(-1) f n / N).
+    """Computes the orthonormal transform of the last axis or the last two, $exp(-2 pi sqrt(-1) f n / N)$.
 
         >>> fftn(jnp.ones(4, jnp.complex64), 1).real.round().astype(int)
         Array([2, 0, 0, 0], dtype=int32)

@@ -6,8 +6,8 @@ to be written, levels and leak included, and Y what is read, the transfer matrix
 
     T = (sum_r E_r^H E_r)^-1 sum_r E_r^H Y_r
 
-The noise of passes and converters averages out as 1 / sqrt(rounds); that of light also as 1 / sqrt(photons),
-down to the levels of the converters.
+The noise of passes and converters averages out as $1 / sqrt(rounds)$; that of light also as
+$1 / sqrt(photons)$, down to the levels of the converters.
 """
 
 import dataclasses
@@ -87,7 +87,9 @@ def passes(device: Engine, probes: int = 16) -> int:
 def corrections(engine: Engine, measured: Engine) -> Engine:
     """Returns the engine with the digital factors that bring a measured device nearest to the exact one.
 
-    a, b = argmin sum_{m, k} |a[m] T[m, k] b[k] - F[m, k]|^2      by alternating least squares
+        a, b = argmin sum_{m, k} |a[m] T[m, k] b[k] - F[m, k]|^2
+
+    It is found by alternating least squares.
     """
     transfer = transfer_matrix(measured)
     exact = transfer_matrix(measured.ideal())

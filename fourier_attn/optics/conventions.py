@@ -1,9 +1,9 @@
 """Conventions of a measured transfer matrix: how well it fits the ideal transform, and under which reading.
 
-The engine wants T with y = E T: a row for each pixel that is written and a column for each that is read, both
-row by row from the corner, exp(-2 pi i ..), power preserved. Others keep zero frequency in the middle, the
-conjugate, F without 1 / sqrt(N1 N2), pixels column by column, or a mirrored camera. Each reading is tried,
-with the complex factor that fits best:
+The engine wants T with $y = E T$: a row for each pixel that is written and a column for each that is read,
+both row by row from the corner, $exp(-2 pi i ..)$, power preserved. Others keep zero frequency in the middle,
+the conjugate, F without $1 / sqrt(N1 N2)$, pixels column by column, or a mirrored camera. Each reading is
+tried, with the complex factor that fits best:
 
     c = inner(F, T') / inner(T', T'),    signal over error = |F|^2 / |F - c T'|^2
 """

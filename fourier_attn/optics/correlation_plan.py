@@ -134,7 +134,7 @@ def plan_correlation(
 def _tiles(
     sizes: tuple[int, ...], taps: Sequence[int], sides: tuple[int, ...], boundary: str
 ) -> tuple[int, ...]:
-    """Returns the number of tiles of each axis; each keeps side - r + 1 points."""
+    """Returns the number of tiles of each axis; each keeps $side - r + 1$ points."""
     tiles = []
     for n, r, side in zip(sizes, taps, sides, strict=True):
         results = n if boundary == "circular" else n - r + 1

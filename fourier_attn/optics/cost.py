@@ -67,7 +67,7 @@ class Frame(NamedTuple):
       points: pixels.
       writers: the parameters with the bits of the converters that write a point.
       write_bits: theirs; None is an ideal converter.
-      patterns: for each written point, 2^b - 1 of mirrors that are on or off, else 1.
+      patterns: for each written point, $2^b - 1$ of mirrors that are on or off, else 1.
       turns: phase that a written point holds in the mean, in units of pi.
       slices: arrays that are written. Steps of the reference's phase and averages look at the same array.
       passes: through the engine.
@@ -181,7 +181,7 @@ def receiver(engine: Engine) -> str:
 def _power(engine: Engine) -> tuple[float, float]:
     """Returns the watts of unit intensity as they leave the modulators, and as they are detected.
 
-    Where the engine has none: for the photons that shot noise asks for, 10^((6.02 b + 1.76) / 10) in all
+    Where the engine has none: for the photons that shot noise asks for, $10^((6.02 b + 1.76) / 10)$ in all
     passes of one detection, of those that the zero order has.
     """
     if engine.detector.detectors == 0:
@@ -204,7 +204,7 @@ def energy(
     digital_flops: Number = 0.0,
     digital_bytes: Number = 0.0,
 ) -> Energy:
-    """Returns the energy of a number of frames, each written S times and read in P = M K S passes.
+    """Returns the energy of a number of frames, each written S times and read in $P = M K S$ passes.
 
         E = frames (E_convert + E_power + E_move) (1 + o) + E_digital
         E_convert = N1 N2 (S sum_i (E_dac(b_i) + E_mod) + P T turns W_hold + P n_adc E_adc(b))
@@ -215,8 +215,8 @@ def energy(
         E_digital = W_gpu max(digital_bytes / bandwidth, digital_flops / rate),    T = 1 / f
 
     A second bank of modulators writes, holds and is sent an array of its own in `factors` of the frames.
-    Mirrors that are on or off make b bit of 2^b - 1 patterns, each of them written with one bit. Where
-    patterns take longer than 1 / f, T is their time.
+    Mirrors that are on or off make b bit of $2^b - 1$ patterns, each of them written with one bit. Where
+    patterns take longer than $1 / f$, T is their time.
 
     o is the passes of calibration for each pass of work (`fourier_attn.optics.drift.recalibration`). The M
     steps of the reference's phase and the K averages look at the array that is there, so that it is written
@@ -275,7 +275,7 @@ def energy(
 
 
 def conversion_j(kind: str, bits: int, prices: Prices) -> float:
-    """Returns the energy of one conversion in J: by 2^b levels, or 4^b where thermal noise is the limit.
+    """Returns the energy of one conversion in J: by $2^b$ levels, or $4^b$ where thermal noise is the limit.
 
     Args:
       kind: "dac" or "adc".
@@ -392,15 +392,16 @@ def electronic_seconds(moved_bytes: Number, flop: Number, prices: Prices) -> flo
 
 
 def speedup(fraction: Number, acceleration: Number, overhead: Number = 0.0) -> float:
-    """Times faster the whole becomes: 1 / ((1 - f) + f / a + o). Below 1 it becomes slower.
+    """Returns by how much the whole becomes faster: $1 / ((1 - f) + f / a + o)$. Below 1 it becomes slower.
 
     Args:
       fraction: f, share of the time that is accelerated.
       acceleration: a, times faster that part becomes; may be `math.inf`.
       overhead: o, time added (conversion, transfer), as a share of the original time. What is gained is lost
-        at o = f (1 - 1 / a).
+        at $o = f (1 - 1 / a)$.
     Raises: ValueError for numbers that cannot be.
-    Source: Amdahl 1967. f = 0.3 and a = inf give 1.43, the articles' "around 40 %" for FNet.
+    Source: Amdahl 1967. A share of 0.3 that takes no time any more gives 1.43, the articles' "around 40 %"
+      for FNet.
     """
     check("fraction", fraction, 0, 1)
     check("acceleration", acceleration, TINY)

@@ -1,7 +1,9 @@
 """Detection: what photodiodes and converters make of the field, and how the field is recovered from it.
 
 Light of the field E meets a reference (local oscillator) of amplitude R and phase th_m, and detectors count
-y_m = |E + R exp(i th_m)|^2. With M >= 3 equal phase steps, E = (1 / (M R)) sum_m y_m exp(i th_m), exactly.
+$y_m = |E + R exp(i th_m)|^2$. With $M >= 3$ equal phase steps, exactly
+
+    E = (1 / (M R)) sum_m y_m exp(i th_m)
 """
 
 import math
@@ -156,10 +158,10 @@ def _electrical_variance(engine: Engine, dtype: Any) -> Array:
 
         v = a (tia^2 + 4 k T / R) B / I^2 + I_dark / (I n) + (read / n)^2      n photons, B the bandwidth
 
-    a is 1, or 1 / 2 where two detectors share an amplifier: half of its noise for each.
+    a is 1, or $1 / 2$ where two detectors share an amplifier: half of its noise for each.
 
-    The dark current is counted like light, variance = mean, which is 2 q I B for the B = f / 2 of a detector
-    that integrates over its pass.
+    The dark current is counted like light: its variance is its mean, which is $2 q I B$ for the
+    $B = f / 2$ of a detector that integrates over its pass.
     """
     receiver, current, photons = engine.receiver, engine.current, engine.photons
     bandwidth = engine.frame_rate_hz if receiver.bandwidth_hz is None else receiver.bandwidth_hz

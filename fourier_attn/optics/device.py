@@ -39,7 +39,7 @@ def propagate(field: Complex[Array, "*b n1 n2"], engine: Engine) -> Complex[Arra
 
 
 def matrix(engine: Engine, dtype: Any = jnp.complex64) -> Complex[Array, "p p"]:
-    """Returns the matrix T of all static stages: rows are inputs, y = E T for E as a row of pixels."""
+    """Returns the matrix T of all static stages: rows are inputs, $y = E T$ for E as a row of pixels."""
     pixels = engine.shape[0] * engine.shape[1]
     if engine.device.transfer is not None:
         eta = jnp.asarray(engine.device.transmission)
@@ -73,7 +73,7 @@ def is_exact(engine: Engine) -> bool:
 
 
 def lens(field: Array, engine: Engine) -> Array:
-    """Computes the orthonormal transform, exp(-2 pi i ..), of the aperture, or of each row for lens "1d"."""
+    """Computes the orthonormal transform, $exp(-2 pi i ..)$, of the aperture, or of rows for lens "1d"."""
     axes = (-2, -1) if engine.lens == "2d" else (-1,)
     if engine.centered:
         field = jnp.fft.ifftshift(field, axes)
@@ -109,7 +109,7 @@ def stages(field: Complex[Array, "b n1 n2"], engine: Engine) -> Complex[Array, "
 
 
 def _pattern(engine: Engine, draws: Array, moved: Array, dtype: Any) -> Array:
-    """Returns (1 + g) exp(i psi) of each pixel; half of the variance is before the lens, half after it."""
+    """Returns $(1 + g) exp(i psi)$ of each pixel; half of the variance is before the lens, half after it."""
     device = engine.device
     gains, phases = draws / 2**0.5
     gains_moved, phases_moved = moved / 2**0.5
@@ -153,8 +153,8 @@ def _alignment(engine: Engine, dtype: Any) -> Array:
 def _crosstalk(field: Array, engine: Engine, phases: Array) -> Array:
     """Couples each pixel to its neighbours by lossless couplers, pair after pair: unitary by construction.
 
-    Power kappa = 10^(dB / 10) goes over each edge of the grid, with a static random phase. Edges of one
-    direction are two layers of disjoint pairs; (a, b) becomes (c a + i s e^{it} b, i s e^{-it} a + c b).
+    Power $kappa = 10^(dB / 10)$ goes over each edge of the grid, with a static random phase. Edges of one
+    direction are two layers of disjoint pairs; (a, b) becomes $(c a + i s e^{i t} b, i s e^{-i t} a + c b)$.
     """
     if engine.device.crosstalk_db is None:
         return field

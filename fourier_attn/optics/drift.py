@@ -5,7 +5,7 @@ takes off what there is at its time t0:
 
     mean(z(s) z(t)) = exp(-|t - s| / tau),    drift(t) = rms (z(t) - z(t0)),    t0 = t - t mod interval
 
-so that its variance is 2 rms^2 (1 - exp(-(t - t0) / tau)). A device's seed has one path, of which every age
+so that its variance is $2 rms^2 (1 - exp(-(t - t0) / tau))$. A device's seed has one path, of which every age
 sees its point, in whatever order ages are asked for: values at whole multiples of tau are a moving average of
 normal numbers that are counted in time, and between them those in the middle of two known ones are drawn, as
 the two determine them (a bridge), again and again.
@@ -50,7 +50,7 @@ def drifts(device: Device) -> bool:
 def drift(device: Device, shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]:
     """Returns z(t) - z(t0) of independent paths at the device's age t, with its last calibration at t0.
 
-    Ages that are numbers are exact, see `timed`. A traced one is of single precision, which from 2^24 times
+    Ages that are numbers are exact, see `timed`. A traced one is of single precision, which from $2^24$ times
     the interval of calibrations on no longer resolves the time since the last.
 
     Args:
@@ -91,8 +91,8 @@ def timed(device: Device) -> Device:
 def path(key: Key, time: Float[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
     """Returns z of independent paths at one time.
 
-    With ends of variance 1 at a distance h, the middle has the mean (left + right) / (2 cosh(h / 2)) and the
-    variance tanh(h / 2).
+    With ends of variance 1 at a distance h, the middle has the mean $(left + right) / (2 cosh(h / 2))$ and
+    the variance $tanh(h / 2)$.
 
     Args:
       key: PRNG key of the paths.
@@ -147,9 +147,9 @@ def recalibration(engine: Engine, pass_s: float | None = None) -> float:
 
         o = C / (T / t - C),    C = probes M K
 
-    of an engine that is always at work, whose time and energy are 1 + o times as large. A calibration writes
-    some probes (`calibration_probes`, or two for each pixel), each detected in M steps of the reference's
-    phase and K averages; T is the interval, t a pass.
+    of an engine that is always at work, whose time and energy are $1 + o$ times as large. A calibration
+    writes some probes (`calibration_probes`, or two for each pixel), each detected in M steps of the
+    reference's phase and K averages; T is the interval, t a pass.
 
     Args:
       pass_s: t; None is that of the frame rate.

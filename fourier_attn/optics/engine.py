@@ -250,7 +250,7 @@ def _laser(engine: Engine, fast: Key, slow: Key, shape: tuple[int, ...], real: A
 
 
 def _drift(engine: Engine, key: Key, shape: tuple[int, ...], dtype: Any) -> Array:
-    """Computes z[t] = a z[t - 1] + sqrt(1 - a^2) n[t] over the passes in order, a = exp(-1 / drift_corr).
+    """Computes $z[t] = a z[t - 1] + sqrt(1 - a^2) n[t]$ over the passes in order, $a = exp(-1 / drift_corr)$.
 
     An aperture has all its passes, shape[0], before the next one. Block by block: within one as a product.
     """

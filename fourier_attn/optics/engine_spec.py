@@ -279,7 +279,7 @@ class Engine:
     def zero_order(self) -> Any:
         """Returns the amplitude of the zero order on the axis, over that of all light of a pixel.
 
-        It is sqrt(F) for each axis that the lens transforms, F the fill factor of that axis. Along an axis
+        It is $sqrt(F)$ for each axis that the lens transforms, F the fill factor of that axis. Along an axis
         that the lens leaves as it is, detectors are images of pixels and lose nothing.
         """
         fill = self.device.fill_factor

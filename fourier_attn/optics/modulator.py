@@ -1,15 +1,15 @@
 """Modulators: what field they make of an array, with their levels, their leak and their noise.
 
-A Mach-Zehnder modulator of finite extinction, delta = 10^(-dB / 20), that is driven for the amplitude b and
+A Mach-Zehnder modulator of finite extinction, $delta = 10^(-dB / 20)$, that is driven for the amplitude b and
 followed by a phase shifter at p writes
 
     E = (b + i delta sqrt(1 - b^2)) exp(i p),   |E|^2 = delta^2 + (1 - delta^2) b^2
 
-so that light leaks through where b = 0. The leak is known; with `compensated` the drives are those whose E
-is the wanted number u itself: b^2 = (|u|^2 - delta^2) / (1 - delta^2), and p without the angle that the leak
-adds. Of numbers below delta the phase is right and the amplitude delta; of 0 no phase is, so that zeros get
-those of a chirp, whose light is spread over all outputs instead of adding up in one. Without phase shifter
-("signed", "amplitude") the nearest that can be written is at b = u / (1 - delta^2).
+so that light leaks through where $b = 0$. The leak is known; with `compensated` the drives are those whose E
+is the wanted number u itself: $b^2 = (|u|^2 - delta^2) / (1 - delta^2)$, and p without the angle that the
+leak adds. Of numbers below delta the phase is right and the amplitude delta; of 0 no phase is, so that zeros
+get those of a chirp, whose light is spread over all outputs instead of adding up in one. Without phase
+shifter ("signed", "amplitude") the nearest that can be written is at $b = u / (1 - delta^2)$.
 """
 
 import dataclasses
@@ -162,7 +162,7 @@ def _bound(u: Array, modulator: Modulator) -> Array:
 
 
 def _modulate(u: Array, modulator: Modulator, reach: Any, keys: Keys) -> tuple[Array, Array | None]:
-    """Returns the field for u, |u| <= 1, and its swing."""
+    """Returns the field for u, $|u| <= 1$, and its swing."""
     if modulator.drive_table is not None:
         return _by_table(u, modulator, reach, keys)
     delta = None
@@ -267,7 +267,7 @@ def _direction(u: Array, drive: Array, modulator: Modulator, delta: Array | None
 
 
 def chirp(shape: tuple[int, ...]) -> np.ndarray:
-    """Returns phasors exp(pi i n (n + N mod 2) / N) along both axes; their transform has constant modulus."""
+    """Returns phasors $exp((pi i / N) n (n + N mod 2))$ along both axes. Their transform has one modulus."""
     rows, cols = (np.exp(1j * np.pi * np.arange(n) * (np.arange(n) + n % 2) / n) for n in shape)
     return rows[:, None] * cols[None]
 

@@ -1,8 +1,9 @@
 """Operations of networks on an engine: transforms of any size, circular correlations, Fourier mixing.
 
-Two real arrays go into one complex pass, a + i b: what is real-linear acts on both parts, and of a transform
-each part is found by the symmetry of real spectra. Partners share a scale and the noise of their pass. They
-are neighbours, so that they are on one device where a sharded batch has an even number of arrays on each.
+Two real arrays go into one complex pass, $a + i b$: what is real-linear acts on both parts, and of a
+transform each part is found by the symmetry of real spectra. Partners share a scale and the noise of their
+pass. They are neighbours, so that they are on one device where a sharded batch has an even number of arrays
+on each.
 """
 
 import math
@@ -94,7 +95,7 @@ def _wide(x: Array) -> Array:
 
 
 def _pair(x: Float[Array, "v ..."], half: int) -> Inexact[Array, "w ..."]:
-    """Arrays 2 i and 2 i + 1 in one, a + i b, the last one with zeros if their number is odd.
+    """Arrays $2 i$ and $2 i + 1$ in one, $a + i b$, the last one with zeros if their number is odd.
 
     Where the plan has half as many, see `transform_plan.packed`.
     """
@@ -120,10 +121,15 @@ def optical_fourier_mix(
     *,
     prefer: str = "error",
 ) -> Float[Array, "*b t d"]:
-    """FNet's mixing on the engine: y = Re F_t F_d x, unnormalised, as `fourier_attn.ops.fourier.fourier_mix`.
+    """Computes FNet's mixing on the engine, $y = Re F_t F_d x$.
 
-    Two examples share a pass; Re A[k] = (Re Z[k] + Re Z[-k]) / 2 and Re B[k] = (Im Z[k] + Im Z[-k]) / 2 for
-    Z = F(a + i b). With detection "homodyne_re" the last stage measures the real part alone, without pairs.
+    It is the same as `fourier_attn.ops.fourier.fourier_mix`. The transform is unnormalised. Two examples
+    share a pass, $Z = F(a + i b)$:
+
+        Re A[k] = (Re Z[k] + Re Z[-k]) / 2
+        Re B[k] = (Im Z[k] + Im Z[-k]) / 2
+
+    With detection "homodyne_re" the last stage measures the real part alone, without pairs.
 
     Args:
       prefer: "error" or "passes", see `fourier_attn.optics.transform_plan`.
@@ -162,8 +168,8 @@ def optical_circular_correlate(
         y_a = F^-1(conj(F w_a) F x)                               conj: a correlation, as the articles have it
 
     One transform of x serves all kernels; two vectors share a pass. Where the aperture is not of the signal's
-    size, tiles of N points on each axis overlap by r - 1 (overlap-save), so that N - r + 1 of each are kept,
-    3 x 3 of a 5 x 5 aperture for a 3 x 3 kernel; or the signal goes through stages, where that is less.
+    size, tiles of N points on each axis overlap by $r - 1$ (overlap-save), so that $N - r + 1$ of each are
+    kept, 3 x 3 of a 5 x 5 aperture for a 3 x 3 kernel; or the signal goes through stages, where that is less.
 
     Args:
       x: vectors; with `shape` = (d1, d2) images, row by row.

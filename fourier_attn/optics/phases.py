@@ -17,7 +17,7 @@ choose = cpu_or_other("products", "plain")
 
 @jax.custom_jvp
 def phasor(angle: Float[Array, "*b"]) -> Complex[Array, "*b"]:
-    """Returns exp(i angle).
+    """Returns $exp(i angle)$.
 
     Units: rad. Within 3e-7 in float32 for angles of a few turns.
     """
@@ -33,7 +33,9 @@ def _phasor_jvp(primals, tangents):
 def compute_phasor(form: str, angle: Float[Array, "*b"]) -> Complex[Array, "*b"]:
     """Computes it by products: takes whole and half turns off, then sums power series.
 
-    cos x = sum_k (-x^2)^k / (2k)!,   sin x = x sum_k (-x^2)^k / (2k + 1)!,   |x| <= pi / 2
+        cos(x) = sum_k (-x^2)^k / (2 k)!,   sin(x) = x sum_k (-x^2)^k / (2 k + 1)!
+
+    They are summed for $|x| <= pi / 2$.
     """
     if form == "plain":
         return jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
@@ -59,7 +61,9 @@ def angle(z: Inexact[Array, "*b"]) -> Float[Array, "*b"]:
 def compute_angle(form: str, z: Complex[Array, "*b"]) -> Float[Array, "*b"]:
     """Computes it by products: halves the angle, then sums the power series of the arcus tangent.
 
-    tan(a / 2) = tan a / (1 + sqrt(1 + tan^2 a)),   atan x = x sum_k (-x^2)^k / (2k + 1)
+        tan(a / 2) = b / (1 + sqrt(1 + b^2)),   atan(x) = x sum_k (-x^2)^k / (2 k + 1)
+
+    Here b is $tan(a)$.
     """
     if form == "plain":
         return jnp.angle(z)

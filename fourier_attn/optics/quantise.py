@@ -22,8 +22,8 @@ def quantise(
 
         y = step round(clip(x) / step),   step = 2 / (2^b - 2) on [-1, 1],  1 / (2^b - 1) on [0, 1]
 
-    Mid-tread: zero is a level; signed converters have 2^b - 1 levels, unsigned ones 2^b. The derivative is 1
-    in range and 0 outside, since the clip is part of the device and the rounding is not.
+    Mid-tread: zero is a level; signed converters have $2^b - 1$ levels, unsigned ones $2^b$. The derivative
+    is 1 in range and 0 outside, since the clip is part of the device and the rounding is not.
 
     Args:
       bits: None clips and does not round.
@@ -45,7 +45,7 @@ def quantise(
 def quantise_phase(
     phase: Float[Array, "*b"], bits: int | None, rounding: str = "nearest", key: Key = None
 ) -> Float[Array, "*b"]:
-    """Rounds an angle to 2^b steps around the circle; it has no derivative.
+    """Rounds an angle to $2^b$ steps around the circle; it has no derivative.
 
     Args:
       phase: angles in rad.

@@ -1,7 +1,7 @@
 """Ranges of converters, from what they were given before.
 
 A converter's full scale is fixed before it converts. What stood before it in some batches is counted, in
-steps of 2^(1/64), and the full scale is the one with the least mean squared error over those numbers s:
+steps of $2^(1/64)$, and the full scale is the one with the least mean squared error over those numbers s:
 
     e(FS) = mean over s of  (s - FS)^2  where s > FS,  else min(s^2, step^2 / 12)
 

@@ -1,21 +1,25 @@
 """Schedules: a transform of any size as a list of steps, some on an aperture of N x N pixels, some digital.
 
 A smaller array on the aperture would be a zero-padded transform of N points, not one of its own size; larger
-ones need stages. For an axis of n = m N points, with w_n = exp(-2 pi i / n) (Cooley and Tukey),
+ones need stages. For an axis of $n = m N$ points, with $w_n = exp(-2 pi i / n)$ (Cooley and Tukey),
 
     y[j1 + N j2] = sum_{k2} w_m^(j2 k2) w_n^(j1 k2) sum_{k1} w_N^(j1 k1) x[m k1 + k2]
 
 The inner sum is a transform of N points and runs optically. `w_n^(j1 k2)` are the twiddle factors, and the
-outer sum is the remaining stages. Lengths r N^s therefore take s stages. The last r points are transformed
+outer sum is the remaining stages. Lengths $r N^s$ therefore take s stages. The last r points are transformed
 digitally where they are few (N, or `Engine.max_remainder`), else by a convolution with a chirp of their own.
-All other lengths are convolved with a chirp (Bluestein) as a whole, on a circle of r N^s >= 2 n - 1 points, r
-at most 3:
+All other lengths are convolved with a chirp (Bluestein) as a whole, on a circle of $r N^s >= 2 n - 1$ points,
+r at most 3:
 
     y[k] = c[k] sum_m (x[m] c[m]) / c[k - m],   c[k] = exp(-pi i k^2 / n)
 
 Two axes share a stage as long as each has one: blocks of N x N points fill the aperture. One axis alone is
 done in rows, N vectors in a pass. The spherical lens mixes them; its transform of the other axis is undone
-digitally, F_rows X = F_columns^-1 (F_rows X F_columns). Rows of their own length need no square aperture.
+digitally:
+
+    F_rows X = F_columns^-1 (F_rows X F_columns)
+
+Rows of their own length need no square aperture.
 
 The steps are numbers only. `frames` counts them, `digital_work` counts what is not optical,
 `fourier_attn.optics.transforms` executes them.
@@ -75,7 +79,7 @@ class Chirp(NamedTuple):
 
 
 class ChirpFilter(NamedTuple):
-    """Times the spectrum of 1 / c."""
+    """Times the spectrum of $1 / c$."""
 
     place: int
     n: int
@@ -90,20 +94,20 @@ class ChirpBack(NamedTuple):
 
 
 class PairRows(NamedTuple):
-    """Packs rows a, b of a real array as a + i b."""
+    """Packs rows a, b of a real array as $a + i b$."""
 
     rows: int
 
 
 class SplitRows(NamedTuple):
-    """Separates half of the rows' spectra A, B: (Z[k] + conj Z[-k]) / 2, (Z[k] - conj Z[-k]) / 2 i."""
+    """Separates half of the rows' spectra A, B: $(Z[k] + conj Z[-k]) / 2$, $(Z[k] - conj Z[-k]) / (2 i)$."""
 
     rows: int
     columns: int
 
 
 class Mirror(NamedTuple):
-    """Adds the other half of a real array's transform: Y[k, l] = conj Y[-k, -l]."""
+    """Adds the other half of a real array's transform: $Y[k, l] = conj Y[-k, -l]$."""
 
     columns: int
 
@@ -226,7 +230,7 @@ def _undoing(stage: Stage) -> float:
 
 
 def split(n: int, side: int) -> tuple[int, int]:
-    """Returns stages s and remainder r with n = r side^s, side not dividing r; (0, n) for a side of 1."""
+    """Returns stages s and remainder r with $n = r side^s$, side not dividing r; (0, n) for a side of 1."""
     stages, remainder = 0, n
     while side > 1 and remainder % side == 0:
         stages += 1
@@ -235,7 +239,7 @@ def split(n: int, side: int) -> tuple[int, int]:
 
 
 def chirp_length(n: int, side: int, most: int = REMAINDER) -> int:
-    """Returns the least r side^s >= 2 n - 1 with s >= 1, r <= 3 and r <= most, for a side >= 2."""
+    """Returns the least $r side^s >= 2 n - 1$ with $s >= 1$, $r <= 3$ and $r <= most$, for a $side >= 2$."""
     lengths = []
     for r in range(1, min(REMAINDER, most) + 1):
         length = r * side
@@ -246,7 +250,7 @@ def chirp_length(n: int, side: int, most: int = REMAINDER) -> int:
 
 
 class Axis(NamedTuple):
-    """Describes one axis: n points, computed on length = remainder side^stages points.
+    """Describes one axis: n points, computed on $length = remainder side^stages$ points.
 
     Args:
       n: points.

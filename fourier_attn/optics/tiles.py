@@ -8,7 +8,7 @@ from jaxtyping import Array
 def cut(
     z: Array, tiles: tuple[int, ...], taps: tuple[int, ...], sides: tuple[int, ...], boundary: str
 ) -> Array:
-    """Cuts signals (v, *n) into windows (v, *tiles, *N) of N points, one every N - r + 1 points.
+    """Cuts signals (v, *n) into windows (v, *tiles, *N) of N points, one every $N - r + 1$ points.
 
     Args:
       z: the signals.
@@ -35,7 +35,7 @@ def _pad_end(z: Array, axis: int, width: int, mode: str) -> Array:
 
 
 def join(y: Array, tiles: tuple[int, ...], taps: tuple[int, ...]) -> Array:
-    """Joins the first N - r + 1 points of each tile: (v, h, *tiles, *N) becomes (v, h, *n).
+    """Joins the first $N - r + 1$ points of each tile: (v, h, *tiles, *N) becomes (v, h, *n).
 
     Args:
       y: the tiles.

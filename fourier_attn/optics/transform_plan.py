@@ -140,7 +140,7 @@ def check_field(engine: Engine) -> None:
 
 
 def packed(count: int, engine: Engine) -> int:
-    """Returns the number of packed arrays: two real ones share a pass, a + i b, if they can."""
+    """Returns the number of packed arrays: two real ones share a pass, $a + i b$, if they can."""
     if count > 1 and engine.modulator.encode == "complex" and engine.receiver.detection != "homodyne_re":
         return -(-count // 2)
     return count

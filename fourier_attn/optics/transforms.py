@@ -153,19 +153,19 @@ def _complex(x: Inexact[Array, "..."]) -> Complex[Array, "..."]:
 
 
 def twiddle(m: int, side: int) -> np.ndarray:
-    """Returns exp(-2 pi i k j / (m N)), (m, N)."""
+    """Returns $exp(-2 pi i k j / (m N))$, (m, N)."""
     turn = np.outer(np.arange(m), np.arange(side)) % (m * side)
     return np.exp(-2j * np.pi * turn / (m * side))
 
 
 def chirp(n: int) -> np.ndarray:
-    """Returns exp(-pi i k^2 / n)."""
+    """Returns $exp(-pi i k^2 / n)$."""
     k = np.arange(n)
     return np.exp(-1j * np.pi * (k * k % (2 * n)) / n)
 
 
 def chirp_spectrum(n: int, length: int) -> np.ndarray:
-    """Returns the spectrum of exp(pi i k^2 / n) for -n < k < n, on a circle of `length`."""
+    """Returns the spectrum of $exp(pi i k^2 / n)$ for $-n < k < n$, on a circle of `length`."""
     k = np.arange(n)
     wave = np.exp(1j * np.pi * (k * k % (2 * n)) / n)
     around = np.zeros(length, complex)

@@ -1,7 +1,9 @@
 """Loads and saves published weights: FNet from Google, Hugging Face and Keras Hub, and vision transformers.
 
-config, params = pretrained.load("model.safetensors")
-outputs = model.build(config).apply({"params": params}, tokens, types=types)
+    config, params = pretrained.load("model.safetensors")
+    outputs = model.build(config).apply({"params": params}, tokens, types=types)
+
+The configuration describes a network of this package.
 """
 
 import json

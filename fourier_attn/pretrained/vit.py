@@ -196,7 +196,7 @@ def _config(
 
 
 def _channels(seen: Mapping[str, Any], key: str, neutral: float, channels: int) -> tuple[float, ...]:
-    """Returns a statistic of pixels / 255; by default as published, for pixels from -1 to 1.
+    """Returns a statistic of pixels divided by 255; by default as published, for pixels from -1 to 1.
 
     A processor applies it to pixels times its factor.
 

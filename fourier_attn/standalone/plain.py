@@ -24,7 +24,7 @@ def check_causal(layer: Any) -> None:
 
 
 def dense_initializers(initializer: str, inputs: int) -> dict[str, Any]:
-    """Returns initializers of a dense layer: Flax's ("fan_in"), or U(-1, 1) / sqrt(inputs) ("torch")."""
+    """Returns initializers of a dense layer: Flax's ("fan_in"), or $U(-1, 1) / sqrt(inputs)$ ("torch")."""
     check_choice("initializer", initializer, ("fan_in", "torch"))
     if initializer == "fan_in":
         return {}
@@ -84,7 +84,7 @@ def attention(
     dropout: float = 0.0,
     dropout_key: jax.Array | None = None,
 ) -> jax.Array:
-    """Averages values (b, s, h, k) with the weights softmax(q . k / sqrt(k)) of each query (b, t, h, k)."""
+    """Averages values (b, s, h, k) with the weights $softmax(q . k / sqrt(k))$ of each query (b, t, h, k)."""
     scores = jnp.einsum("bthk,bshk->bhts", query, key, preferred_element_type=jnp.float32)
     scores = scores / query.shape[-1] ** 0.5
     if mask is not None:
@@ -122,9 +122,9 @@ def circular_attention(
 
 
 def causal_content_lambda(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
-    """Applies the content lambda of the positions m <= n to the query of position n.
+    """Applies the content lambda of the positions $m <= n$ to the query of position n.
 
-    Memory grows with t^2 k u.
+    Memory grows with $t^2 k u$.
     """
     highest = jax.lax.stop_gradient(jax.lax.cummax(key.astype(jnp.float32), axis=1))
     earlier = jnp.tril(jnp.ones((key.shape[1], key.shape[1]), bool))[None, :, :, None, None]
@@ -158,7 +158,7 @@ def lambda_layer(
 
 
 def position_weights(query: jax.Array, position: jax.Array, axes: tuple[int, ...], causal: bool) -> jax.Array:
-    """Returns q[n, a] . R[m - n + before], (b, h, n, m, u): zero where the table has no tap."""
+    """Returns $q[n, a] . R[m - n + before]$, (b, h, n, m, u): zero where the table has no tap."""
     *taps, k, u = position.shape
     places = jnp.stack([i.ravel() for i in jnp.indices(axes)])
     offset = places[:, None, :] - places[:, :, None]  # m - n on each axis

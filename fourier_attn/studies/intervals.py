@@ -12,7 +12,7 @@ Z95 = 1.959964  # 0.975 quantile of the normal distribution
 
 
 def band(values: Sequence[float]) -> tuple[float, float]:
-    """Returns the mean and half the width of its 95 % band, t_{.975, n - 1} s / sqrt(n); NaN for one value.
+    """Returns the mean and half of its 95 % band, $t_{0.975, n - 1} s / sqrt(n)$; NaN for one value.
 
     Devices share their examples, so the band does not contain what the choice of examples adds.
     """
@@ -25,7 +25,10 @@ def band(values: Sequence[float]) -> tuple[float, float]:
 def wilson_interval(accuracy: float, examples: int) -> tuple[float, float]:
     """Returns Wilson's 95 % interval of an accuracy.
 
-    (p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
+    It is $m - w$ to $m + w$, with
+
+        m = (p + z^2 / (2 n)) / (1 + z^2 / n)
+        w = z sqrt((1 - p) p / n + z^2 / (4 n^2)) / (1 + z^2 / n)
     """
     ratio = Z95**2 / examples
     middle = accuracy + ratio / 2

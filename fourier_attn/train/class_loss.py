@@ -136,10 +136,10 @@ def class_weights(text: str, names: Sequence[str], labels: np.ndarray) -> np.nda
 
 
 def balanced(labels: np.ndarray, classes: int) -> np.ndarray:
-    """Returns weights (c,) that make all classes count the same: w_k = n / (m n_k).
+    """Returns weights (c,) that make all classes count the same: $w_k = n / (m n_k)$.
 
-    There are n labels, n_k of class k, and m classes with any label. Classes without labels get the weight 1,
-    and negative labels are ignored.
+    There are n labels, $n_k$ of class k, and m classes with any label. Classes without labels get the weight
+    1, and negative labels are ignored.
     """
     counts = np.bincount(labels[labels >= 0], minlength=classes).astype(np.float64)
     known = counts > 0

@@ -26,7 +26,11 @@ class Counts(NamedTuple):
     true: int
 
     def scores(self) -> dict[str, float]:
-        """Returns precision = right / predicted, recall = right / true and F1 = 2 right / (predicted + true).
+        """Returns precision, recall and F1.
+
+            precision = right / predicted
+            recall = right / true
+            F1 = 2 right / (predicted + true)
 
         A score with the divisor 0 is NaN.
         """

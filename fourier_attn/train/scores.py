@@ -73,7 +73,7 @@ def mae(prediction: Any, label: Any) -> float:
 
 
 def rmse(prediction: Any, label: Any) -> float:
-    """Returns the root of the mean squared error, sqrt(mean (prediction - label)^2)."""
+    """Returns the root of the mean squared error, $sqrt(mean (prediction - label)^2)$."""
     return math.sqrt(_error("rmse", prediction, label, np.square))
 
 

@@ -304,6 +304,77 @@ def test_every_equation_means_what_its_text_says(site: Extensions, literal: list
             assert same(text, latex), f"{place}: {text}\n{latex}"
 
 
+SHOWN = re.compile(r":math:`([^`]*)`")
+MOST = 44  # letters of an equation within a sentence; a longer one is a block
+
+
+def test_every_equation_in_a_sentence_means_what_its_text_says(site: Extensions) -> None:
+    found = 0
+    for place, docstring in docstrings():
+        texts = site.mathematics.INLINE.findall(re.sub(r"`[^`]*`", "", docstring))
+        shown = SHOWN.findall("\n".join(site.docstrings.to_rst(docstring.splitlines())))
+        assert len(texts) == len(shown), f"{place}: {texts}: keep an equation on one line, and code out of it"
+        for text, latex in zip(texts, shown, strict=True):
+            assert len(text) <= MOST, f"{place}: {text}: make it an indented block"
+            assert same(text, latex), f"{place}: {text}\n{latex}"
+        found += len(texts)
+    assert found > 200
+
+
+def docstrings() -> Iterator[tuple[str, str]]:
+    """Yields place and text of the docstrings of all functions and classes, private ones included."""
+    for room in ("fourier_attn", "evidence", "launch"):
+        for path in sorted((ROOT / room).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                    place = f"{path.relative_to(ROOT)}:{getattr(node, 'name', '')}"
+                    yield place, ast.get_docstring(node) or ""
+
+
+# Code, marked equations, links and tags, in which a sign is no equation of a sentence.
+OTHER = re.compile(r"`[^`]*`|\$\$.*?\$\$|\$[^$\n]*\$|\]\([^)]*\)|https?:\S+|<[^>\n]*>", re.DOTALL)
+RAW = re.compile(
+    r"[A-Za-z\])|] (?:=|~|<=|>=) [-(|]?[A-Za-z]|\bsum_|\bsqrt\(|[\w)\]}]\^[-({\w]|\b(?:exp|conj|cos|sin)\("
+    r"|\b[A-Za-z]\[[^\]\n]{1,12}\]|\b[A-Za-z]_[a-z0-9]\b"
+)
+
+
+def test_no_equation_of_a_sentence_stays_plain_text() -> None:
+    """Generated tables are left out, and the README, which PyPI shows without LaTeX."""
+    texts = [(place, sentences(docstring)) for place, docstring in docstrings()]
+    for path in pages():
+        text = re.sub(r"(?s)<!-- table: .*?<!-- /table -->", "", markdown(path))
+        tokens = MarkdownIt().enable("table").parse(text if path.name != "README.md" else "")
+        texts += [(str(path.relative_to(ROOT)), token.content) for token in tokens if token.type == "inline"]
+    raw = [
+        f"{place}: {line.strip()}"
+        for place, text in texts
+        for line in OTHER.sub("", text).splitlines()
+        if RAW.search(line)
+    ]
+    assert not raw, "\n".join(raw)
+
+
+@pytest.mark.parametrize(
+    "text", ["y[i] = x", "sum_i", "by sqrt(k) if", "2^b - 1", "exp(-t)", "of x[i]", "W_q"]
+)
+def test_a_raw_equation_is_found(text: str) -> None:
+    assert RAW.search(OTHER.sub("", text))
+    assert not RAW.search(OTHER.sub("", f"one `{text}` or ${text}$ or none"))
+
+
+def sentences(docstring: str) -> str:
+    """Returns a docstring without its indented blocks; the entries of a section are no block."""
+    kept: list[str] = []
+    block = empty = False
+    for line in docstring.splitlines():
+        depth = len(line) - len(line.lstrip())
+        block = block if not line.strip() else depth >= 2 and (block or empty)
+        empty = not line.strip()
+        kept += [] if block else [line]
+    return "\n".join(kept)
+
+
 def test_no_equation_stays_plain_text(site: Extensions, literal: list[tuple[str, str]]) -> None:
     raw = [
         f"{place}:\n{block}"

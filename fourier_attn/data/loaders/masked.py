@@ -22,7 +22,7 @@ class MaskedSplit:
 
     A batch is that of the task with masked inputs (b, t), answer_positions (b, p), the places of the chosen
     tokens, and label (b, p), their original tokens. Unused places have the label `IGNORED`, and
-    p = round(rate length) is at least 1.
+    $p = round(rate length)$ is at least 1.
 
     Args:
       split: batches of tokens with padding.

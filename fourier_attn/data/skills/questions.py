@@ -16,7 +16,7 @@ class Knobs(NamedTuple):
       vocab: number of different tokens V.
       length: number of tokens N of a sequence.
       pairs: number of pairs D of a key and a value; default 4.
-      power: a in the probability of a query's gap, p(x) ~ x^(a - 1), default 0.01; small: short gaps.
+      power: a in the probability of a query's gap, $p(x) ~ x^(a - 1)$, default 0.01; small: short gaps.
       longest: largest number of tokens of a key and of a value; default 3.
       noise: share of noise tokens in a sequence; default 0.2.
       copied: number of tokens to copy; default 16.
@@ -52,7 +52,7 @@ def empty(batch: int, length: int) -> Questions:
 
 
 def answered(questions: Questions) -> Questions:
-    """Writes each answer as the next token, inputs[i + 1] = labels[i], for causal mixers."""
+    """Writes each answer as the next token, $inputs[i + 1] = labels[i]$, for causal mixers."""
     inputs, here = questions.inputs.copy(), questions.labels[:, :-1]
     inputs[:, 1:] = np.where(here == IGNORED, inputs[:, 1:], here)
     return Questions(inputs, questions.labels)

@@ -14,7 +14,7 @@ def recall(rng: np.random.Generator, batch: int, knobs: Knobs) -> Questions:
     """Generates multi-query associative recall: D pairs k v k v ..., then each key once as a question.
 
     All keys are different, and all values are different. Questions are on every second place after the pairs,
-    at gaps x = 1, 2, ... drawn without replacement with p(x) ~ x^(a - 1). The label is the key's value.
+    at gaps x = 1, 2, ... drawn without replacement with $p(x) ~ x^(a - 1)$. The label is the key's value.
 
     Args:
       rng: generator of random numbers.

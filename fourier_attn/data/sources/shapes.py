@@ -8,8 +8,8 @@ wordings, and is independent of the image. These statements are then exact:
     for one image, the questions have the eight answers equally often       chance is 1/8 without the question
     for one question, its four answers are equally likely over images       chance is 1/4 without the image
 
-The label of a cell is 0 for none, or 1 + the kind. Shapes do not extend over their cells, so that a patch of
-this size has one label.
+The label of a cell is 0 for none, or the kind plus 1. Shapes do not extend over their cells, so that a patch
+of this size has one label.
 """
 
 from collections.abc import Iterator
@@ -71,7 +71,7 @@ def answer(question: int, colours: np.ndarray, numbers: np.ndarray) -> int:
     Args:
       question: index in `QUESTIONS`.
       colours: index of the colour of each kind (4,).
-      numbers: kind i occurs 1 + numbers[i] times (4,).
+      numbers: kind i occurs $1 + numbers[i]$ times (4,).
     """
     wanted, kind = divmod(question % len(ANSWERS), len(KINDS))
     return int(numbers[kind]) + len(COLOURS) if wanted else int(colours[kind])

@@ -182,7 +182,7 @@ def _count(piece: str) -> tuple[int, int | None] | None:
 
 
 def _without_classes(pattern: str) -> str:
-    """Returns the pattern with a dot instead of each class, for example of [^\\s[:digit:]]."""
+    """Returns the pattern with a dot instead of each class, for example of `[^\\s[:digit:]]`."""
     letters, depth, escaped = [], 0, False
     for letter in pattern:
         plain, escaped = not escaped, letter == "\\" and not escaped

@@ -65,7 +65,7 @@ def table_of(rows: Sequence[np.ndarray], width: int, fill: int) -> np.ndarray:
     """Returns rows of different lengths as one array.
 
     Args:
-      rows: n arrays (k,), k <= width.
+      rows: n arrays (k,), $k <= width$.
       width: number of columns of the result.
       fill: value of unused columns.
     """

@@ -18,7 +18,7 @@ class ModulatorType(NamedTuple):
     Args:
       speed_hz: frames per second that it follows; patterns where it is `binary`.
       source: where that comes from, "published" or "recalled" (not looked up again).
-      binary: whether a pixel is on or off, so that b bits take 2^b - 1 patterns, by pulse widths.
+      binary: whether a pixel is on or off, so that b bits take $2^b - 1$ patterns, by pulse widths.
     """
 
     speed_hz: float

@@ -54,8 +54,8 @@ DETECTIONS: Mapping[str, Detection] = {
 class Receiver:
     """Describes the reference, the detectors and the converters.
 
-    Electrical noise counts against the photons; so where noise is k times as strong, which is k^2 times less
-    light, its parameters shrink by one power less than the light.
+    Electrical noise counts against the photons; so where noise is k times as strong, which is $k^2$ times
+    less light, its parameters shrink by one power less than the light.
     """
 
     detection: str = choice("field", tuple(DETECTIONS), "detection method, a key of `DETECTIONS`")

@@ -60,9 +60,9 @@ def main() -> None:
 
 
 def attention_heads(params: Any, mixer: dict[str, Any], d: int) -> list[dict[str, int | float]]:
-    """Describes M = W_q W_k^T of each head of attention, which has rank at most k.
+    """Describes $M = W_q W_k^T$ of each head of attention, which has rank at most k.
 
-    Such matrices have 2 d k - k^2 degrees of freedom.
+    Such matrices have $2 d k - k^2$ degrees of freedom.
 
     Args:
       params: parameters of the mixer, "query" and "key".
@@ -78,7 +78,7 @@ def attention_heads(params: Any, mixer: dict[str, Any], d: int) -> list[dict[str
 
 
 def circular_heads(params: Any, mixer: dict[str, Any], d: int) -> list[dict[str, int | float]]:
-    """Describes M = C_q^T C_k of each head of circular attention.
+    """Describes $M = C_q^T C_k$ of each head of circular attention.
 
     Its degrees of freedom are the rank of its derivative with respect to both kernels.
 

@@ -17,23 +17,23 @@ def residual(a: np.ndarray, b: np.ndarray, scale: np.ndarray) -> float:
 
 
 def toeplitz(matrix: np.ndarray) -> float:
-    """Returns the residual of J[i + 1, j + 1] = J[i, j], for all pairs of tokens inside."""
+    """Returns the residual of $J[i + 1, j + 1] = J[i, j]$, for all pairs of tokens inside."""
     return residual(matrix[1:, :, 1:], matrix[:-1, :, :-1], matrix)
 
 
 def circulant(matrix: np.ndarray) -> float:
-    """Returns the residual of J[i + 1, j + 1] = J[i, j], where the first token follows the last."""
+    """Returns the residual of $J[i + 1, j + 1] = J[i, j]$, where the first token follows the last."""
     return residual(np.roll(matrix, (1, 1), (0, 2)), matrix, matrix)
 
 
 def diagonal(matrix: np.ndarray) -> float:
-    """Returns the residual of J[i, j] = 0 for i != j: tokens are not mixed."""
+    """Returns the residual of $J[i, j] = 0$ for i != j: tokens are not mixed."""
     others = ~np.eye(len(matrix), dtype=bool)[:, None, :, None]
     return residual(matrix * others, np.zeros(()), matrix)
 
 
 def symmetric(matrix: np.ndarray) -> float:
-    """Returns the residual of J^T = J, features included."""
+    """Returns the residual of $J^T = J$, features included."""
     return residual(matrix.transpose(2, 3, 0, 1), matrix, matrix)
 
 
@@ -68,9 +68,12 @@ def rank(flat: np.ndarray) -> int:
 
 
 def products(matrix: np.ndarray) -> int:
-    """Returns the least n with J = sum_n T_n (x) F_n, each a matrix of tokens times one of features.
+    """Returns the least number of products of a matrix T over tokens and a matrix F over features.
 
-    It is the rank of J with its axes in the order (i, j), (p, q); 1 for a matrix over tokens as in y = T x F.
+    J is the sum of their Kronecker products.
+
+    It is the rank of J with its axes in the order (i, j), (p, q); 1 for a matrix over tokens as in
+    $y = T x F$.
     """
     t, d = matrix.shape[:2]
     return rank(matrix.swapaxes(1, 2).reshape(t * t, d * d))
