@@ -74,7 +74,7 @@ def property_table(results: Results, name: str) -> str:
             row["growth"] if row["growth"].isdigit() else f"{row['growth']} = {row['parameters']:,}",
             *(_exact(row[kind]) for kind in ("translation", "cyclic", "permutation")),
             f"{row['operations'] / 1e6:.2g}",
-            f"t^{row['power_of_t']:.1f}" if row["operations"] else "",
+            f"$t^{{{row['power_of_t']:.1f}}}$" if row["operations"] else "",
             CHAPTER.get(row["layer"], ""),
         ]
         for row in document["rows"]

@@ -74,10 +74,10 @@ class Modulator:
         "type of the modulators, which limits the frame rate; None: no limit",
     )
     dac_bits_amp: int | None = bits(
-        'bits of the amplitude: 2^b levels on [0, 1] for "complex" and "amplitude", 2^b -'
-        ' 1 on [-1, 1] for "signed"'
+        'bits of the amplitude: $2^b$ levels on [0, 1] for "complex" and "amplitude",'
+        ' $2^b - 1$ on [-1, 1] for "signed"'
     )
-    dac_bits_phase: int | None = bits("bits of the phase: 2^b levels around the circle")
+    dac_bits_phase: int | None = bits("bits of the phase: $2^b$ levels around the circle")
     dac_range: float | str = parameter(
         "auto",
         'amplitude that is written as 1; "auto" is the largest of each aperture; '

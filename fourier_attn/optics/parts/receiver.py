@@ -135,8 +135,8 @@ class Receiver:
         noise_db=-1,
     )
     adc_bits: int | None = bits(
-        "bits of the detectors' converters: 2^b - 1 levels on [-FS, FS] for balanced "
-        "signals, 2^b on [0, FS] for powers"
+        "bits of the detectors' converters: $2^b - 1$ levels on [-FS, FS] for balanced "
+        "signals, $2^b$ on [0, FS] for powers"
     )
     adc_range: float | str = parameter(
         "auto",
