@@ -136,7 +136,7 @@ BAD = [
     (
         MAIN,
         ["--config=configs/finetune.py:reviews", "--config.init_from=x", "--config.model.mixer.padding=zero"],
-        "model.mixer.padding cannot be set together with init_from=x, whose architecture is used; "
+        "model.mixer.padding cannot be set together with init_from=x, which determines the architecture; "
         "leave it out; use",
     ),
     (MAIN, ["--mode=predict", "--text=fine"], "--mode=predict needs --workdir=DIR"),

@@ -145,7 +145,9 @@ def test_an_engine_is_configured_parameter_by_parameter() -> None:
     with pytest.raises(AttributeError, match="adc_bits belongs to the group receiver; set receiver.adc_bits"):
         c.model.mixer.engine.adc_bits = 6
     c.model.mixer.eval_engine = "hostil"
-    with pytest.raises(ValueError, match="preset='hostil' is unknown; choose one of ideal"):
+    with pytest.raises(
+        ValueError, match="preset='hostil' is unknown; did you mean hostile[?] Choose one of ideal"
+    ):
         model.build(c.model)
     c.model.mixer.engine.receiver.adc_bits, c.model.mixer.eval_engine = 0, None
     with pytest.raises(ValueError, match="adc_bits=0 must be from"):

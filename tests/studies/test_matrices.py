@@ -155,7 +155,7 @@ def test_the_command_and_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_layers_that_are_unknown_or_not_all() -> None:
     code, _, error = run_here(matrices, "--layers=fc,conv 5")
     assert code == 2
-    assert "layers=conv 5 is unknown; choose from fc, conv 3, " in error
+    assert "layers=conv 5 is unknown; did you mean conv 3? Choose from fc, conv 3, " in error
     code, _, error = run_here(matrices, "--layers=", "--out=few")
     assert code == 2
     assert "layers= is unknown; choose from fc, conv 3, " in error

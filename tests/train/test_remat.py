@@ -102,7 +102,9 @@ def test_checkpoints_are_exchanged(toy: config.Config, tmp_path: Path) -> None:
 def test_another_word_is_refused() -> None:
     c = config.default()
     c.train.remat = "blocks"
-    with pytest.raises(ValueError, match="train.remat='blocks' is unknown; choose one of none, block"):
+    with pytest.raises(
+        ValueError, match="train.remat='blocks' is unknown; did you mean block[?] Choose one of none, block"
+    ):
         config.check(c)
     embed, block = (lambda **fields: TokenEmbedding(9, 3, 4, **fields)), (lambda **f: Block(Identity, 8, **f))
     encoder = Encoder(embed=embed, blocks=[block], remat="all")
