@@ -51,7 +51,8 @@ def write_reference(app: Sphinx) -> None:
         page = room or "package"
         pages[page] = package_page(package, title)
         index += [f"## [{title}]({page}.md)", f"`from {package} import ...`", name_table(package)]
-    index.append(toctree([*(room or "package" for room in ROOMS), "internal"], hidden=True))
+    contents = [*(room or "package" for room in ROOMS), "internal"]
+    index.append("\n".join(["```{toctree}", ":hidden:", "", *contents, "```"]))
     pages["index"] = "\n\n".join(index) + "\n"
     pages["internal"] = internal_page(pages)
     keep(folder, pages)
@@ -95,31 +96,35 @@ def is_module(name: str) -> bool:
 
 def sentence(value: object) -> str:
     """Returns the first sentence of a docstring, for a cell of a table."""
-    first = (inspect.getdoc(value) or "").split("\n\n")[0]
-    first = " ".join(first.split()).partition(". ")[0].rstrip(".") + "."
-    return reference_pages.escaped(first).replace("|", "\\|")
+    return first_sentence(inspect.getdoc(value) or "").replace("|", "\\|")
+
+
+def first_sentence(docstring: str) -> str:
+    """Returns the first sentence of a docstring as Markdown."""
+    first = " ".join(docstring.split("\n\n")[0].split()).partition(". ")[0].rstrip(".:") + "."
+    return reference_pages.escaped(first)
 
 
 def internal_page(pages: dict[str, str]) -> str:
-    """Adds a page for each module to `pages`, and returns the page that lists them."""
+    """Adds a page for each module to `pages`, and returns the page that lists them.
+
+    The pages are not in the navigation, which would repeat 240 links on each of them.
+    """
     text = "# Internal modules\n\nEvery module, in the folders of the package. They may change at any time.\n"
     for room, title in INTERNAL.items():
-        names = []
+        lines = []
         for file in sorted((ROOT / "fourier_attn" / room).glob("**/*.py" if room else "*.py")):
             module = ".".join(file.relative_to(ROOT).with_suffix("").parts)
             if file.stem == "__init__" or module == "fourier_attn.main":
                 continue
-            assert ast.get_docstring(ast.parse(file.read_text())), f"{file} has no docstring"
-            names.append(module)
+            about = ast.get_docstring(ast.parse(file.read_text()))
+            assert about, f"{file} has no docstring"
             name = module.removeprefix("fourier_attn.")
-            pages[module] = f"# {name}\n\n" + directive("automodule", module, "members")
-        text += f"\n## {title}\n\n{toctree(names)}\n"
+            lines.append(f"- [{name}]({module}.md): {first_sentence(about)}")
+            head = f"---\norphan: true\n---\n\n# {name}\n\n"
+            pages[module] = head + directive("automodule", module, "members")
+        text += "\n".join(["", f"## {title}", "", *lines, ""])
     return text
-
-
-def toctree(names: list[str], hidden: bool = False) -> str:
-    options = ":hidden:\n" if hidden else ""
-    return "\n".join([f"```{{toctree}}\n:maxdepth: 1\n{options}", *names, "```"])
 
 
 def directive(kind: str, name: str, *options: str) -> str:

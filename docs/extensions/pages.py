@@ -48,7 +48,10 @@ def lead_back(app: Sphinx, env: BuildEnvironment) -> None:
     for module, entry in getattr(env, "_viewcode_modules", {}).items():
         if entry:
             documented = entry[2]
-            documented.update(dict.fromkeys(documented, f"docs/api/{module}"))
+            page = f"docs/api/{module}"
+            if page not in env.found_docs:  # a package, on the page of its public names
+                page = f"docs/api/{module.removeprefix('fourier_attn.')}"
+            documented.update(dict.fromkeys(documented, page))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -98,5 +98,5 @@ def test_every_package_with_public_names_has_a_page(
             )
             assert row, f"{package}.{name} is not in the index"
     assert written["fourier_attn.ops.chirp"].startswith("# ops.chirp\n")
-    assert "fourier_attn.ops.chirp\n" in written["internal"]
-    assert "fourier_attn.config.fit\n" in written["internal"]
+    assert "[ops.chirp](fourier_attn.ops.chirp.md): " in written["internal"]
+    assert "[config.fit](fourier_attn.config.fit.md): " in written["internal"]
