@@ -29,6 +29,7 @@ exclude_patterns = ["docs/extensions", "**/.*"]
 
 html_theme = "furo"
 html_title = "fourier_attn"
+html_copy_source = html_show_sourcelink = False
 html_static_path = ["static"]
 html_favicon = "static/favicon.svg"
 html_css_files = ["site.css"]

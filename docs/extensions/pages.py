@@ -45,13 +45,14 @@ def level_headings(app: Sphinx, page: str, template: str, context: dict, tree: o
 
 def lead_back(app: Sphinx, env: BuildEnvironment) -> None:
     """From source to the reference, not to the page of a mixer, which shows the same without anchors."""
-    for module, entry in getattr(env, "_viewcode_modules", {}).items():
+    modules = getattr(env, "_viewcode_modules", {})
+    for module, entry in modules.items():
         if entry:
-            documented = entry[2]
-            page = f"docs/api/{module}"
-            if page not in env.found_docs:  # a package, on the page of its public names
-                page = f"docs/api/{module.removeprefix('fourier_attn.')}"
-            documented.update(dict.fromkeys(documented, page))
+            own, public = f"docs/api/{module}", f"docs/api/{module.removeprefix('fourier_attn.')}"
+            page = own if own in env.found_docs else public
+            if page in env.found_docs:
+                code, tags, documented, _ = entry
+                modules[module] = (code, tags, dict.fromkeys(documented, page), module)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

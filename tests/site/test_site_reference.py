@@ -97,6 +97,6 @@ def test_every_package_with_public_names_has_a_page(
                 rf"^\| {{py:obj}}`{name} <{package}\.\S*{name}>` \| .+ \|$", written["index"], flags=re.M
             )
             assert row, f"{package}.{name} is not in the index"
-    assert written["fourier_attn.ops.chirp"].startswith("# ops.chirp\n")
+    assert written["fourier_attn.ops.chirp"].startswith("---\norphan: true\n---\n\n# ops.chirp\n")
     assert "[ops.chirp](fourier_attn.ops.chirp.md): " in written["internal"]
     assert "[config.fit](fourier_attn.config.fit.md): " in written["internal"]
