@@ -66,7 +66,7 @@ def test_a_task_of_glue_ends_with_a_file_to_hand_in(task: str, glue: str, tmp_pa
         [(name, score)] = predictor.predict(tmp_path / "run", "the cat", "a dog")
         assert name == "score"
         assert np.isfinite(score)
-        with pytest.raises(ValueError, match=r"is about 2 text\(s\); give text and text_pair"):
+        with pytest.raises(ValueError, match=r"takes 2 text\(s\); give text and text_pair"):
             predictor.predict(tmp_path / "run", "the cat")
 
 
