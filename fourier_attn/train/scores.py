@@ -210,8 +210,8 @@ def _checked(prediction: Any, label: Any) -> tuple[np.ndarray, np.ndarray]:
         )
     if not np.isfinite(prediction).all():
         raise ValueError(
-            "a prediction is not finite because the run has diverged; lower optim.learning_rate or "
-            "optim.clip_norm"
+            "a prediction is not finite because the run has diverged; lower optim.learning_rate, or set "
+            "a smaller optim.clip_norm (0: no clipping)"
         )
     return prediction, label
 
