@@ -100,7 +100,7 @@ def test_tables_have_a_column_for_each_age_and_number_of_photons(tmp_path: Path)
         (tmp_path / "results" / f"{name}.json").write_text(json.dumps(facts | more))
     table = over_ages(Results(tmp_path), "aged")
     half = 12.71  # t_{.975, 1}, and s / sqrt(2) is 1 %
-    assert "after 0 s | after 600 s | passes" in table
+    assert "after 0 s | after 600 s | calibration passes per working pass |" in table
     assert f"| every 60 s | 81.00 ± {half} | 71.00 ± {half} | 0.5 |" in table
     assert "films, 7 examples; drift of 0.5 rad, gain 0.1, correlated over 60 s" in table
     table = over_photons(Results(tmp_path), "dim")
