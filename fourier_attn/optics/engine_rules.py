@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from fourier_attn.optics.checks import is_number
+from fourier_attn.optics.constants import ELECTRON_C, photon_j
 
 MOST_PIXELS = 4_096  # of a measured device, whose matrix has their square
 
@@ -93,8 +94,21 @@ def _check_writing(engine: Any) -> None:
         )
 
 
+def _check_quantum_limit(engine: Any) -> None:
+    wavelength, responsivity = engine.laser.wavelength_m, engine.receiver.responsivity
+    if not is_number(wavelength) or not is_number(responsivity):
+        return
+    most = ELECTRON_C / photon_j(wavelength)
+    if responsivity > most:
+        raise ValueError(
+            f"responsivity={responsivity:g} A/W is above one electron per photon, {most:.4g} A/W at "
+            f"wavelength_m={wavelength:g}; lower it, or give the wavelength of the light"
+        )
+
+
 def _check_light(engine: Any) -> None:
-    """Refuses a power whose reference and unit intensity alone are more than a detector takes."""
+    """Refuses more electrons than photons, and a power that overfills a detector by itself."""
+    _check_quantum_limit(engine)
     laser, receiver = engine.laser, engine.receiver
     leaves = (laser.power_w, receiver.responsivity, engine.device.insertion_loss_db, engine.frame_rate_hz)
     leaves += (receiver.lo_ratio, receiver.well_depth_e, receiver.saturation_w)

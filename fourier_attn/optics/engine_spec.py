@@ -13,6 +13,7 @@ import numpy as np
 from fourier_attn import paths
 from fourier_attn.optics import conventions
 from fourier_attn.optics.checks import check, is_number
+from fourier_attn.optics.constants import ELECTRON_C, photon_j
 from fourier_attn.optics.device_file import complex_array, read_device
 from fourier_attn.optics.engine_rules import check_together
 from fourier_attn.optics.parameter import (
@@ -26,8 +27,6 @@ from fourier_attn.optics.parameter import (
     register,
 )
 from fourier_attn.optics.parts import GROUPS, Detection, Device, Laser, Modulator, Receiver
-
-ELECTRON_C = 1.602176634e-19  # exact, SI
 
 
 @no_type_check  # transformations put other things than numbers into the leaves
@@ -274,6 +273,13 @@ class Engine:
         if self.laser.power_w is None:
             return None
         return self.receiver.responsivity * self.device.transmission * self.laser.power_w
+
+    @property
+    def quantum_efficiency(self) -> Any:
+        """Returns the electrons per photon, $eta = R h c / (q lambda)$; None without a wavelength."""
+        if self.laser.wavelength_m is None:
+            return None
+        return self.receiver.responsivity * photon_j(self.laser.wavelength_m) / ELECTRON_C
 
     @property
     def zero_order(self) -> Any:

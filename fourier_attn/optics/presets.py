@@ -71,7 +71,7 @@ CHIP = Engine(
         drive_noise_rms=0.003,
     ),
     device=Device(static_phase_rms=0.02, static_gain_rms=0.01, crosstalk_db=-40.0, insertion_loss_db=15.0),
-    laser=Laser(power_w=5e-4, rin_db_hz=-145.0, power_drift_rms=0.002),
+    laser=Laser(power_w=5e-4, wavelength_m=1.55e-6, rin_db_hz=-145.0, power_drift_rms=0.002),
     receiver=Receiver(
         detection="hybrid90", dark_current=1e-10, tia_noise=1e-11, cmrr_db=30.0, saturation_w=1e-3, adc_bits=8
     ),
@@ -113,7 +113,7 @@ PRESETS: Mapping[str, Preset] = {
         what="the same with 4-bit converters",
     ),
     "shot_limited": Preset(
-        Engine(receiver=Receiver(detection="hybrid90")).with_photons(1e3),
+        Engine(laser=Laser(wavelength_m=1.55e-6), receiver=Receiver(detection="hybrid90")).with_photons(1e3),
         (),
         ("detection", "power_w"),
         light_db=29.6,
@@ -125,8 +125,10 @@ PRESETS: Mapping[str, Preset] = {
         Engine(
             shape=(1000, 1000),
             modulator=Modulator(encode="amplitude", kind="micromirror", dac_bits_amp=1, extinction_db=30.0),
-            laser=Laser(power_w=8e-16),
-            receiver=Receiver(detection="intensity", read_noise_e=2.0, well_depth_e=1e6, adc_bits=8),
+            laser=Laser(power_w=2e-15, wavelength_m=633e-9),
+            receiver=Receiver(
+                detection="intensity", responsivity=0.4, read_noise_e=2.0, well_depth_e=1e6, adc_bits=8
+            ),
             frame_rate_hz=1e4,
         ),
         ("shape", "encode", "kind", "detection", "frame_rate_hz"),

@@ -189,6 +189,11 @@ def test_no_aperture_spoils_another(detection: str) -> None:
         ({"fill_factor": 0.0}, "fill_factor=0.0 must be positive and at most 1"),
         ({"responsivity": 12.0}, "responsivity=12.0 must be positive and at most 2.1"),
         (
+            {"responsivity": 1.26, "wavelength_m": 1.55e-6},
+            "responsivity=1.26 A/W is above one electron per photon, 1.25 A/W at wavelength_m=1.55e-06",
+        ),
+        ({"wavelength_m": 1550.0}, "wavelength_m=1550.0 must be positive and at most 0.001"),
+        (
             {"bandwidth_hz": 4.9e8},
             "bandwidth_hz=4.9e.08 is below half of frame_rate_hz=1e.09: such detectors",
         ),

@@ -7,7 +7,7 @@ from optical import KEY, changed, decibel, dft, exact, made, waves
 
 from fourier_attn.optics import Engine
 from fourier_attn.optics.engine_spec import ELECTRON_C
-from fourier_attn.optics.presets import preset
+from fourier_attn.optics.presets import PRESETS, preset
 
 PIXEL = {"shape": (1, 1), "detection": "hybrid90", "frame_rate_hz": 1e9}
 ONES = jnp.ones((10_000, 1, 1))
@@ -29,6 +29,21 @@ def test_photons_follow_from_watts() -> None:
     assert lossy.with_photons(1234.0).photons == pytest.approx(1234)
     assert made(shape=(1, 1)).photons is None
     assert lossy.with_photons(None).photons is None
+
+
+def test_electrons_are_no_more_than_photons() -> None:
+    """eta = R h c / (q lambda): 0.8 at 1 A/W and 1.55 um, 1 at lambda / 1.2398 um, and refused above."""
+    chip = preset("chip_11x11")
+    assert chip.quantum_efficiency == pytest.approx(6.62607015e-34 * 299792458 / 1.602176634e-19 / 1.55e-6)
+    assert chip.replace(wavelength_m=None).quantum_efficiency is None
+    most = 1.55 / 1.239841984
+    assert chip.replace(responsivity=0.999999 * most).quantum_efficiency == pytest.approx(1, abs=2e-6)
+    with pytest.raises(ValueError, match="responsivity=1.25016 A/W is above one electron per photon"):
+        chip.replace(responsivity=1.000001 * most)
+    with pytest.raises(ValueError, match="0.5105 A/W at wavelength_m=6.33e-07"):
+        chip.replace(wavelength_m=6.33e-7)
+    for name, entry in PRESETS.items():
+        assert name == "ideal" or 0.5 < entry.engine.quantum_efficiency <= 1
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from fourier_attn.optics.parameter import TINY, noise, parameter
 @no_type_check  # transformations put other things than numbers into the leaves
 @dataclasses.dataclass(frozen=True)
 class Laser:
-    """Describes the light: its power, and how that varies."""
+    """Describes the light: its power, how that varies, and its wavelength."""
 
     power_w: float | None = parameter(
         None,
@@ -21,6 +21,14 @@ class Laser:
         least=TINY,
         most=math.inf,
         noise_power=-2,  # shot noise is the root of the photons
+    )
+    wavelength_m: float | None = parameter(
+        None,
+        "vacuum wavelength of the light, for the energy of photons; a responsivity above one "
+        "electron per photon is refused. None: neither",
+        unit="m",
+        least=TINY,
+        most=1e-3,
     )
     rin_db_hz: float | None = parameter(
         None,

@@ -74,7 +74,7 @@ class Receiver:
         ("gaussian", "poisson"),
         'distribution of the shot noise; "poisson" is exact up to 1e5 photons and Gaussian above',
     )
-    # an electron for each photon at 2.6 um, where photodiodes end; a wavelength is not a parameter
+    # an electron for each photon at 2.6 um, where photodiodes end; `wavelength_m` sets a lower limit
     responsivity: float = parameter(
         1.0,
         "responsivity of the detectors; one electron per photon is wavelength / 1.24 um, "
