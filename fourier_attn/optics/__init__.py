@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from fourier_attn.optics.parts import Detection, Device, Laser, Modulator, Receiver
     from fourier_attn.optics.planner import Plan, plan
     from fourier_attn.optics.presets import preset
+    from fourier_attn.optics.programs.rules import Rule
+    from fourier_attn.optics.programs.through import through
 
 __all__ = [
     "Detection",
@@ -27,6 +29,7 @@ __all__ = [
     "Modulator",
     "Plan",
     "Receiver",
+    "Rule",
     "calibrate",
     "optical_circular_correlate",
     "optical_dft",
@@ -36,6 +39,7 @@ __all__ = [
     "plan",
     "preset",
     "read_device",
+    "through",
 ]
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -121,7 +121,7 @@ def plan_correlation(
     if sizes == sides or any(r > side for r, side in zip(taps, sides, strict=True)):
         check_sizes(sizes, engine)
         return candidate((), sizes)
-    tiles = _tiles(sizes, taps, sides, boundary)
+    tiles = tile_counts(sizes, taps, sides, boundary)
     if not has_stages(engine):
         check_sizes(sides, engine)
         return candidate(tiles, sides)
@@ -131,10 +131,17 @@ def plan_correlation(
     return better
 
 
-def _tiles(
+def tile_counts(
     sizes: tuple[int, ...], taps: Sequence[int], sides: tuple[int, ...], boundary: str
 ) -> tuple[int, ...]:
-    """Returns the number of tiles of each axis; each keeps $side - r + 1$ points."""
+    """Returns the number of tiles of each axis; each keeps $N - r + 1$ points.
+
+    Args:
+      sizes: of the signal, with the zeros around it.
+      taps: r, the kernel's size on each axis.
+      sides: N, the aperture's size on each axis.
+      boundary: "circular", or any other, which has results only where the kernel lies in the signal.
+    """
     tiles = []
     for n, r, side in zip(sizes, taps, sides, strict=True):
         results = n if boundary == "circular" else n - r + 1

@@ -1,0 +1,269 @@
+"""Finds the transforms and convolutions of a traced function."""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+from jax.extend import core, source_info_util
+
+Address = tuple[int, ...]  # of an equation: its place in each of the nested programs
+Origins = frozenset[int]  # the arguments of the function that a value depends on
+
+TRANSFORMS = ("fft", "ifft", "rfft", "irfft")
+KINDS = (*TRANSFORMS, "conv")
+DOUBLE = ("float64", "complex128")
+AXES = 3  # of a transform, or a convolution, at most
+
+
+@dataclasses.dataclass(frozen=True)
+class CallSite:
+    """Describes one transform or convolution of a traced function.
+
+    Args:
+      index: number of the call site, in the order of the program.
+      address: place of its equation in the nested programs.
+      kind: "fft", "ifft", "rfft", "irfft" or "conv".
+      line: file, line and function that called it.
+      scope: name scope, such as the path of a Flax module.
+      shape: shape of the operand.
+      kernel: shape of the kernel of a convolution; () for a transform.
+      dtype: dtype of the operand.
+      sizes: transformed sizes; of a convolution the padded sizes of its signal.
+      repeats: number of times that a program runs it; 0 inside a `while_loop`, where nobody knows it.
+      arguments: numbers of the function's arguments that its operands depend on.
+      params: parameters of the equation.
+      why: reason for which no engine can compute it; "" if one can.
+    """
+
+    index: int
+    address: Address
+    kind: str
+    line: str
+    scope: str
+    shape: tuple[int, ...]
+    kernel: tuple[int, ...]
+    dtype: str
+    sizes: tuple[int, ...]
+    repeats: int
+    arguments: Origins
+    params: Mapping[str, Any]
+    why: str
+
+    @property
+    def label(self) -> str:
+        """Names the call site: number, kind and sizes."""
+        return f"{self.index} {self.kind} {' x '.join(map(str, self.sizes))}"
+
+    @property
+    def arrays(self) -> int:
+        """Returns the number of transforms of the operand; of a convolution the number of its signals."""
+        if self.kind == "conv":
+            batch, features, *_ = self.params["dimension_numbers"].lhs_spec
+            return self.shape[batch] * self.shape[features]
+        return math.prod(self.shape[: len(self.shape) - len(self.sizes)])
+
+
+class _Place(NamedTuple):
+    """Says where a program stands in the programs around it."""
+
+    address: Address = ()
+    scope: str = ""
+    line: str = ""
+    repeats: int = 1
+    why: str = ""
+
+    def at(self, number: int, equation: Any) -> "_Place":
+        """Returns the place of an equation of the program."""
+        scope = "/".join(part for part in (self.scope, str(equation.source_info.name_stack)) if part)
+        line = self.line if equation.primitive.name == "fft" else _line(equation)
+        return self._replace(address=(*self.address, number), scope=scope, line=line or self.line)
+
+    def inside(self, number: int, times: int = 1, why: str = "") -> "_Place":
+        """Returns the place of a program of an equation."""
+        address, repeats = (*self.address, number), self.repeats * times
+        return self._replace(address=address, repeats=repeats, why=self.why or why)
+
+
+def _line(equation: Any) -> str:
+    """Returns file, line and function of the caller.
+
+    The equation "fft" itself has the line of whoever called it first: JAX keeps the program around it.
+    """
+    return source_info_util.summarize(equation.source_info)
+
+
+def find(program: core.ClosedJaxpr, arguments: Sequence[int]) -> list[CallSite]:
+    """Returns the call sites of a traced function.
+
+    Args:
+      program: the traced function.
+      arguments: number of the function's argument that each input of the program is a part of.
+    """
+    found: list[CallSite] = []
+    _walk(program.jaxpr, [frozenset((number,)) for number in arguments], _Place(), found)
+    return [dataclasses.replace(site, index=index) for index, site in enumerate(found)]
+
+
+def _walk(jaxpr: Any, origins: Sequence[Origins], place: _Place, found: list[CallSite]) -> list[Origins]:
+    """Adds the call sites of a program to `found`; returns the arguments that its results depend on."""
+    known: dict[Any, Origins] = dict(zip(jaxpr.invars, origins, strict=True))
+
+    def origin(atom: Any) -> Origins:
+        return frozenset() if isinstance(atom, core.Literal) else known.get(atom, frozenset())
+
+    for number, equation in enumerate(jaxpr.eqns):
+        inputs = [origin(atom) for atom in equation.invars]
+        outputs = _outputs(equation, inputs, place.at(number, equation), found)
+        known.update(zip(equation.outvars, outputs, strict=True))
+    return [origin(atom) for atom in jaxpr.outvars]
+
+
+def _outputs(equation: Any, inputs: list[Origins], here: _Place, found: list[CallSite]) -> list[Origins]:
+    """Returns the arguments that the results of one equation depend on, and adds its call sites."""
+    name, together = equation.primitive.name, frozenset[int]().union(*inputs)
+    if name in ("fft", "conv_general_dilated"):
+        found.append(_call_site(equation, together, here))
+    elif name in NESTED:
+        inner, outputs = _Inner(equation, inputs, together), []
+        for number, (jaxpr, origins, times) in enumerate(NESTED[name](inner)):
+            outputs = _walk(jaxpr, origins, here.inside(number, times), found)
+        if name in TRANSPARENT:
+            return outputs
+    else:
+        for number, jaxpr in enumerate(core.jaxprs_in_params(equation.params)):
+            why = f"inside {name}, which stays as it is"
+            _walk(jaxpr, [together] * len(jaxpr.invars), here.inside(number, why=why), found)
+    return [together] * len(equation.outvars)
+
+
+class _Inner(NamedTuple):
+    """Holds an equation with programs of its own, and what its inputs depend on."""
+
+    equation: Any
+    inputs: list[Origins]
+    together: Origins
+
+
+Programs = Iterator[tuple[Any, Sequence[Origins], int]]
+
+
+def body(equation: Any) -> core.ClosedJaxpr:
+    """Returns the program of an equation that runs one program once."""
+    params = equation.params
+    inner = params[next(name for name in ("call_jaxpr", "jaxpr", "call") if name in params)]
+    return inner if isinstance(inner, core.ClosedJaxpr) else core.ClosedJaxpr(inner, ())
+
+
+def _one(inner: _Inner) -> Programs:
+    yield body(inner.equation).jaxpr, inner.inputs, 1
+
+
+def _scan(inner: _Inner) -> Programs:
+    params, inputs = inner.equation.params, inner.inputs
+    first, last = params["num_consts"], params["num_consts"] + params["num_carry"]
+    carried = [inner.together] * (last - first)
+    yield params["jaxpr"].jaxpr, [*inputs[:first], *carried, *inputs[last:]], params["length"]
+
+
+def _while(inner: _Inner) -> Programs:
+    params, inputs = inner.equation.params, inner.inputs
+    tests, first = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
+    carried = [inner.together] * (len(inputs) - first)
+    yield params["cond_jaxpr"].jaxpr, [*inputs[:tests], *carried], 0
+    yield params["body_jaxpr"].jaxpr, [*inputs[tests:first], *carried], 0
+
+
+def _cond(inner: _Inner) -> Programs:
+    branches = inner.equation.params["branches"]
+    only = platform_branch(inner.equation)
+    for number, branch in enumerate(branches):
+        # An empty program keeps the numbers of the branches.
+        skipped = only is not None and number != only
+        jaxpr = branch.jaxpr.replace(eqns=[], outvars=[]) if skipped else branch.jaxpr
+        yield jaxpr, inner.inputs[1:], 1
+
+
+def _solve(inner: _Inner) -> Programs:
+    solve, consts, operands = solution(inner.equation, inner.inputs)
+    yield solve.jaxpr, [*consts, *operands], 1
+
+
+def solution(equation: Any, inputs: Sequence[Any]) -> tuple[core.ClosedJaxpr, Sequence[Any], Sequence[Any]]:
+    """Returns the program of a `custom_linear_solve` that solves, its constants and its right sides."""
+    lengths, programs = equation.params["const_lengths"], equation.params["jaxprs"]
+    first = lengths.matvec + lengths.vecmat
+    return programs.solve, inputs[first : first + lengths.solve], inputs[sum(lengths) :]
+
+
+def platform_branch(equation: Any) -> int | None:
+    """Returns the branch to trace of a `platform_dependent`; None for a condition on values.
+
+    All branches compute the same in forms for different platforms. The one with most call sites is taken, and
+    the first of these.
+    """
+    if equation.params.get("branches_platforms") is None:
+        return None
+    counts = []
+    for branch in equation.params["branches"]:
+        found: list[CallSite] = []
+        _walk(branch.jaxpr, [frozenset()] * len(branch.jaxpr.invars), _Place(), found)
+        counts.append(len(found))
+    return counts.index(max(counts))
+
+
+TRANSPARENT = ("jit", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call", "custom_partitioning")
+TRANSPARENT += ("checkpoint", "remat2")  # one primitive, whose name depends on the version of JAX
+NESTED = dict.fromkeys(TRANSPARENT, _one)
+NESTED |= {"scan": _scan, "while": _while, "cond": _cond, "custom_linear_solve": _solve}
+
+
+def _call_site(equation: Any, origins: Origins, here: _Place) -> CallSite:
+    x, params = equation.invars[0].aval, equation.params
+    if equation.primitive.name == "fft":
+        kind = jax.lax.FftType(params["fft_type"]).name.lower()
+        sizes, kernel, why = tuple(params["fft_lengths"]), (), ""
+    else:
+        kind, kernel = "conv", equation.invars[1].aval.shape
+        sizes, why = convolved_sizes(x.shape, params), _why_not(kernel, params)
+    if not why and str(x.dtype) in DOUBLE:
+        why = f"{x.dtype}, which no converter has the bits for"
+    if not why and 0 in equation.outvars[0].aval.shape:
+        why = "empty"
+    if not why and math.prod(sizes) == 1:
+        why = "one point, of which nothing is to be transformed"
+    return CallSite(
+        index=-1,
+        address=here.address,
+        kind=kind,
+        line=here.line,
+        scope=here.scope,
+        shape=x.shape,
+        kernel=kernel,
+        dtype=str(x.dtype),
+        sizes=sizes,
+        repeats=here.repeats,
+        arguments=origins,
+        params=params,
+        why=here.why or why,
+    )
+
+
+def convolved_sizes(shape: tuple[int, ...], params: Mapping[str, Any]) -> tuple[int, ...]:
+    """Returns the padded sizes of the signals of a convolution."""
+    _, _, *places = params["dimension_numbers"].lhs_spec
+    return tuple(shape[at] + low + high for at, (low, high) in zip(places, params["padding"], strict=True))
+
+
+def _why_not(kernel: tuple[int, ...], params: Mapping[str, Any]) -> str:
+    """Returns why the convolution of an equation has no optical form; "" if it has one."""
+    _, _, *places = params["dimension_numbers"].rhs_spec
+    taps = [kernel[at] for at in places]
+    if params["batch_group_count"] != 1 or set(params["lhs_dilation"]) - {1}:
+        return "a transposed convolution"
+    if len(taps) not in (1, 2):
+        return f"a convolution over {len(taps)} axes"
+    if math.prod(taps) == 1:
+        return "a kernel of one tap, which is a product"
+    return ""

@@ -1,0 +1,369 @@
+"""Puts an engine under a JAX function: its transforms and convolutions are computed optically."""
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend import core
+from jaxtyping import Array
+
+from fourier_attn.choices import check_choice
+from fourier_attn.optics.engine_spec import Engine
+from fourier_attn.optics.programs.call_sites import (
+    TRANSPARENT,
+    Address,
+    body,
+    find,
+    platform_branch,
+    solution,
+)
+from fourier_attn.optics.programs.rules import Choice, Rule, as_rules, choose
+from fourier_attn.optics.programs.transforms import run_site
+from fourier_attn.optics.random import Key, stream
+from fourier_attn.optics.ranges import uncalibrated, with_full_scales
+
+DERIVATIVES = ("keep", "inline")
+Values = Sequence[Any]
+Ranges = Mapping[str, Mapping[str, Any]]
+
+
+class Traced(NamedTuple):
+    """Holds a traced function, and how each of its call sites is computed.
+
+    Args:
+      program: the traced function.
+      values: the arrays of its arguments.
+      tree: structure of its results.
+      choices: its call sites.
+    """
+
+    program: core.ClosedJaxpr
+    values: list[Any]
+    tree: Any
+    choices: list[Choice]
+
+
+def through(
+    f: Callable[..., Any],
+    engine: Engine | str,
+    *,
+    key: Key = None,
+    rules: Iterable[Any] = (),
+    ranges: Ranges | None = None,
+    argnums: int | Sequence[int] | None = None,
+    custom_derivatives: str = "keep",
+) -> Callable[..., Any]:
+    """Returns a function that computes the same as f, with its transforms and convolutions on an engine.
+
+    It is a transformation of functions, as `jax.grad` is: f is any function of arrays, such as
+    `network.apply`, and knows nothing of the engine. Everything that is not a transform stays as it is.
+
+        >>> def blur(image, spectrum):
+        ...     return jnp.fft.ifft2(jnp.fft.fft2(image) * spectrum).real
+        >>> light = through(blur, Engine(shape=(11, 11)))  # without errors: equal to blur
+        >>> light(jnp.ones((11, 11)), jnp.ones((11, 11))).shape
+        (11, 11)
+
+    The result can be compiled, differentiated and vectorised. Compile it: otherwise each call traces
+    f again. Call sites are found inside `jit`, `checkpoint`, `scan`, `while_loop`, `cond`, `switch`,
+    `custom_jvp`, `custom_vjp`, `custom_linear_solve`, `custom_vmap` and `custom_partitioning`. Of the
+    branches of `platform_dependent` the one with most call sites is taken on all platforms. Each call site
+    has noise of its own, in every step of a loop. Under `vmap` all examples share it. Pass keys through
+    `vmap` for others: `jax.vmap(lambda key, x: through(f, engine, key=key)(x))`.
+
+    Args:
+      f: function of arrays, in any nesting of containers; other arguments are constants.
+      engine: engine or name of a preset, for all call sites that no rule names.
+      key: PRNG key of the noise. Default None, enough for an engine without noise.
+      rules: which engine computes which call sites; the first rule that holds decides. Default (), all on
+        `engine`.
+      ranges: static full scales of the converters by call site, from `optics.calibrate_ranges`. Default None.
+      argnums: number or numbers of the arguments that are data. Call sites that depend on none of them, such
+        as spectra of a network's kernels, stay exact: hardware computes them once. Default None, all call
+        sites.
+      custom_derivatives: derivative of a function with a rule of its own (`jax.custom_vjp`, ..) that contains
+        call sites. "keep" is that rule, for the exact function at the same inputs. "inline" ignores the rule
+        and differentiates through the engine, as `Engine.backward` says. Default "keep".
+    Returns: a function with the arguments and results of f. A call site stays exact where no engine can
+      compute it: double precision, more than three axes, no plan for its size, a transposed convolution.
+      `optics.report` says why.
+    Raises: ValueError, when it is called, for a function without a call site for the engine, for a rule that
+      names no call site, for a missing key, and for ranges of other call sites.
+    """
+    check_choice("custom_derivatives", custom_derivatives, DERIVATIVES)
+    chosen = as_rules(engine, rules)
+    data = None if argnums is None else frozenset(np.atleast_1d(np.asarray(argnums)).tolist())
+
+    @functools.wraps(f, updated=())
+    def light(*args: Any, **kwargs: Any) -> Any:
+        traced = trace(f, args, kwargs, chosen, data)
+        check(traced, key)
+        optical = ranged([choice for choice in traced.choices if choice.light is not None], ranges)
+        run = _Run(optical, custom_derivatives == "keep")
+        return jax.tree.unflatten(traced.tree, run.program(traced.program, traced.values, (), key))
+
+    return light
+
+
+def trace(
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    rules: Sequence[Rule],
+    data: frozenset[int] | None = None,
+) -> Traced:
+    """Traces a function and chooses how each of its call sites is computed.
+
+    Args:
+      f: the function.
+      args, kwargs: its arguments, arrays or their shapes.
+      rules: rules, as `as_rules` returns them.
+      data: numbers of the arguments that are data; None: all.
+    """
+    leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
+    places = [place for place, leaf in enumerate(leaves) if _is_array(leaf)]
+    numbers = [number for number, arg in enumerate(args) for _ in jax.tree.leaves(arg)]
+    numbers += [-1] * (len(leaves) - len(numbers))
+
+    def flat(*arrays: Any) -> Any:
+        whole = list(leaves)
+        for place, array in zip(places, arrays, strict=True):
+            whole[place] = array
+        args, kwargs = jax.tree.unflatten(tree, whole)
+        return f(*args, **kwargs)
+
+    values = [leaves[place] for place in places]
+    program, results = jax.make_jaxpr(flat, return_shape=True)(*values)
+    sites = find(program, [numbers[place] for place in places])
+    return Traced(program, values, jax.tree.structure(results), choose(sites, rules, data))
+
+
+def _is_array(leaf: Any) -> bool:
+    kinds = (jax.Array, np.ndarray, np.generic, bool, int, float, complex, jax.ShapeDtypeStruct)
+    return isinstance(leaf, kinds)
+
+
+def check(traced: Traced, key: Key) -> None:
+    """Checks that a program has something for an engine, and a key where that is noisy.
+
+    Raises: ValueError.
+    """
+    name = "the function"
+    if not traced.choices:
+        raise ValueError(f"{name} has no transform and no convolution; call it without an engine")
+    engines = [choice.light.engine for choice in traced.choices if choice.light is not None]
+    if not engines:
+        whys = dict.fromkeys(f"{choice.site.label}: {choice.why}" for choice in traced.choices)
+        raise ValueError(
+            f"no call site of {name} can go to the engine ({'; '.join(whys)}); change these, or the rules"
+        )
+    if key is None and any(engine.noisy for engine in engines):
+        raise ValueError("this engine is noisy: pass key=jax.random.key(...)")
+
+
+def ranged(choices: Iterable[Choice], ranges: Ranges | None) -> dict[Address, Choice]:
+    """Returns optical call sites by their addresses, with the full scales of their converters.
+
+    Args:
+      choices: optical call sites.
+      ranges: full scales by the labels of call sites; None: the engines have no calibrated ranges.
+    Raises: ValueError for ranges of other call sites, and for missing ones.
+    """
+    given, optical = dict(ranges or {}), {}
+    for choice in choices:
+        assert choice.light is not None
+        engine, scales = choice.light.engine, given.pop(choice.site.label, None)
+        missing = uncalibrated(engine)
+        if missing and scales is None:
+            raise ValueError(
+                f"call site {choice.site.label} has no ranges for its converters {', '.join(missing)}; "
+                "pass ranges=optics.calibrate_ranges(f, batches, engine)"
+            )
+        if scales:
+            engine = with_full_scales(engine, {name: scales[name] for name in missing})
+            choice = choice._replace(light=choice.light._replace(engine=engine))
+        optical[choice.site.address] = choice
+    if given:
+        raise ValueError(
+            f"ranges has call sites {', '.join(map(repr, given))}, which this function does not have on the "
+            "engine; calibrate them for this function, engine and rules"
+        )
+    return optical
+
+
+class _Run:
+    """Runs a program, with its optical call sites on their engines."""
+
+    def __init__(self, optical: Mapping[Address, Choice], keep: bool):
+        self.optical = optical
+        self.keep = keep
+        self.around = {address[:n] for address in optical for n in range(1, len(address))}
+
+    def program(self, program: core.ClosedJaxpr, values: Values, address: Address, key: Key) -> list[Any]:
+        """Runs a program that contains optical call sites."""
+        jaxpr = program.jaxpr
+        known: dict[Any, Any] = dict(zip(jaxpr.constvars, program.consts, strict=True))
+        known.update(zip(jaxpr.invars, values, strict=True))
+
+        def read(atom: Any) -> Any:
+            return atom.val if isinstance(atom, core.Literal) else known[atom]
+
+        for number, equation in enumerate(jaxpr.eqns):
+            inputs = [read(atom) for atom in equation.invars]
+            results = self._equation(equation, inputs, (*address, number), key)
+            known.update(zip(equation.outvars, results, strict=True))
+        return [read(atom) for atom in jaxpr.outvars]
+
+    def _equation(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
+        if address in self.optical:
+            site, light = self.optical[address].site, self.optical[address].light
+            assert light is not None
+            own = None if key is None else jax.random.fold_in(stream(key, "call site"), site.index)
+            with jax.named_scope(f"optical_{site.kind}_{site.index}"):
+                y = run_site(site, [jnp.asarray(x) for x in inputs], light, own)
+            return [y.astype(equation.outvars[0].aval.dtype)]
+        if address not in self.around:
+            return _exact(equation, inputs)
+        return getattr(self, _RUNS[equation.primitive.name])(equation, inputs, address, key)
+
+    def _inline(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
+        return self.program(body(equation), inputs, (*address, 0), key)
+
+    def _checkpoint(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
+        params = equation.params
+        again = jax.checkpoint(
+            lambda *values: self._inline(equation, values, address, key),
+            prevent_cse=params["prevent_cse"],
+            policy=params["policy"],
+        )
+        return again(*inputs)
+
+    def _custom_jvp(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
+        light = functools.partial(self._inline, equation, address=address, key=key)
+        return _with_tangents(equation, lambda *x: light(x), inputs) if self.keep else light(inputs)
+
+    def _custom_vjp(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
+        light = functools.partial(self._inline, equation, address=address, key=key)
+        return _with_cotangents(equation, lambda *x: light(x), inputs) if self.keep else light(inputs)
+
+    def _solve(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
+        def light(*inputs: Any) -> Values:
+            program, consts, operands = solution(equation, inputs)
+            return self.program(program, [*consts, *operands], (*address, 0), key)
+
+        return _with_tangents(equation, light, inputs)
+
+    def _cond(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
+        def branch(number: int) -> Callable[..., Values]:
+            program = equation.params["branches"][number]
+            return lambda *values: self.program(program, values, (*address, number), key)
+
+        which, *operands = inputs
+        only = platform_branch(equation)
+        if only is not None:
+            return branch(only)(*operands)
+        branches = [branch(number) for number in range(len(equation.params["branches"]))]
+        return jax.lax.switch(jnp.asarray(which, jnp.int32), branches, *operands)
+
+    def _scan(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
+        params = equation.params
+        first, last = params["num_consts"], params["num_consts"] + params["num_carry"]
+        consts, carry, rows = inputs[:first], inputs[first:last], inputs[last:]
+
+        def step(carry: Values, numbered: tuple[Array, Values]) -> tuple[Values, Values]:
+            number, row = numbered
+            values, own = [*consts, *carry, *row], _step_key(key, number)
+            results = self.program(params["jaxpr"], values, (*address, 0), own)
+            return results[: last - first], results[last - first :]
+
+        numbers = jnp.arange(params["length"])
+        carry, rows = jax.lax.scan(
+            step,
+            list(carry),
+            (numbers, list(rows)),
+            length=params["length"],
+            reverse=params["reverse"],
+            unroll=params["unroll"],
+        )
+        return [*carry, *rows]
+
+    def _while(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
+        params = equation.params
+        tests, first = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
+
+        def run(number: int, consts: Values, state: tuple[Array, Values]) -> Values:
+            step, values = state
+            program = params["body_jaxpr" if number else "cond_jaxpr"]
+            own = _step_key(key, 2 * step + number)
+            return self.program(program, [*consts, *values], (*address, number), own)
+
+        _, values = jax.lax.while_loop(
+            lambda state: run(0, inputs[:tests], state)[0],
+            lambda state: (state[0] + 1, run(1, inputs[tests:first], state)),
+            (jnp.zeros((), jnp.int32), list(inputs[first:])),
+        )
+        return values
+
+
+# The method that runs each kind of equation with programs of its own.
+_RUNS = dict.fromkeys(TRANSPARENT, "_inline") | {
+    "checkpoint": "_checkpoint",
+    "remat2": "_checkpoint",
+    "custom_jvp_call": "_custom_jvp",
+    "custom_vjp_call": "_custom_vjp",
+    "custom_linear_solve": "_solve",
+    "cond": "_cond",
+    "scan": "_scan",
+    "while": "_while",
+}
+
+
+def _step_key(key: Key, step: Array) -> Key:
+    """Returns the key of a step of a loop."""
+    return None if key is None else jax.random.fold_in(stream(key, "step"), step)
+
+
+def _exact(equation: Any, inputs: Values) -> list[Any]:
+    """Runs an equation as it is."""
+    variables = [atom for atom in equation.invars if not isinstance(atom, core.Literal)]
+    values = [x for x, atom in zip(inputs, equation.invars, strict=True) if atom in variables]
+    known = dict(zip(variables, values, strict=True))
+    names = core.DebugInfo("through", "one equation", ("",) * len(known), ("",) * len(equation.outvars))
+    one = core.Jaxpr((), list(known), equation.outvars, [equation], equation.effects, names)
+    return core.jaxpr_as_fun(core.ClosedJaxpr(one, ()))(*known.values())
+
+
+def _with_tangents(equation: Any, light: Callable[..., Values], inputs: Values) -> Values:
+    """Runs `light`, with the derivatives of the exact equation at the same inputs, forward and reverse."""
+    consts, inputs = _apart(equation, inputs)
+    steered = jax.custom_jvp(lambda *x: light(*consts, *x))
+
+    @steered.defjvp
+    def jvp(primals: Values, tangents: Values) -> tuple[Values, Values]:
+        _, out = jax.jvp(lambda *x: _exact(equation, (*consts, *x)), primals, tangents)
+        return light(*consts, *primals), out
+
+    return steered(*inputs)
+
+
+def _with_cotangents(equation: Any, light: Callable[..., Values], inputs: Values) -> Values:
+    """Runs `light`, with the reverse-mode derivative of the exact equation at the same inputs."""
+    consts, inputs = _apart(equation, inputs)
+    steered = jax.custom_vjp(lambda *x: light(*consts, *x))
+    steered.defvjp(
+        lambda *x: (light(*consts, *x), x),
+        lambda x, g: jax.vjp(lambda *x: _exact(equation, (*consts, *x)), *x)[1](g),
+    )
+    return steered(*inputs)
+
+
+def _apart(equation: Any, inputs: Values) -> tuple[Values, Values]:
+    """Returns what a function with a derivative of its own closes over, and its arguments.
+
+    The former has no derivative.
+    """
+    count = equation.params.get("num_consts", 0)
+    return [jax.lax.stop_gradient(x) for x in inputs[:count]], inputs[count:]

@@ -1,0 +1,208 @@
+"""Functions on an engine: every kind of call site, every control flow, rules, noise, refusals."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import normal
+from jax.scipy.sparse.linalg import cg
+
+from fourier_attn.ops.fourier import fourier_mix
+from fourier_attn.optics import Engine, Rule, preset, through
+from fourier_attn.optics.programs.rules import as_rules
+from fourier_attn.optics.programs.through import trace
+
+SMALL = Engine(shape=(4, 4))  # so small that stages, tiles and chirps are needed
+fft, ifft = jnp.fft.fft, jnp.fft.ifft
+
+
+def filtered(x: Any, factor: Any = 1.0) -> Any:
+    return ifft(fft(x) * 0.5).real * factor
+
+
+def half_spectrum(x: Any) -> Any:  # not the spectrum of any real array
+    return jax.lax.complex(x, normal(*x.shape, seed=3))
+
+
+def convolution(*layout: str, padding: Any = "SAME", stride: int = 1, **more: Any) -> Callable[..., Any]:
+    spatial = len(layout[0]) - 2
+    return lambda x, kernel: jax.lax.conv_general_dilated(
+        x, kernel, (stride,) * spatial, padding, dimension_numbers=layout, **more
+    )
+
+
+FUNCTIONS = {
+    "fft": (fft, [(3, 7)]),
+    "ifft": (ifft, [(3, 7)]),
+    "two axes apart": (partial(jnp.fft.fft2, axes=(0, 2)), [(3, 7, 5)]),
+    "three axes": (jnp.fft.fftn, [(3, 7, 5)]),
+    "rfft": (jnp.fft.rfft, [(3, 7)]),
+    "rfft of three axes": (partial(jnp.fft.rfftn, axes=(1, 2, 3)), [(3, 4, 7, 6)]),
+    "irfft, even": (lambda x: jnp.fft.irfft2(half_spectrum(x), s=(7, 8)), [(3, 7, 5)]),
+    "irfft, odd": (lambda x: jnp.fft.irfft2(half_spectrum(x), s=(7, 9)), [(3, 7, 5)]),
+    "images": (convolution("NCHW", "OIHW", "NCHW"), [(2, 3, 9, 8), (4, 3, 3, 3)]),
+    "images, strided and dilated": (
+        convolution("NHWC", "HWIO", "NHWC", padding="VALID", stride=2, rhs_dilation=(2, 1)),
+        [(2, 9, 8, 3), (3, 2, 3, 4)],
+    ),
+    "signals, cut and padded": (
+        convolution("NWC", "WIO", "NWC", padding=((-1, 3),)),
+        [(3, 20, 3), (9, 3, 2)],
+    ),
+    "signals, each with its kernel": (
+        convolution("NWC", "WIO", "NWC", feature_group_count=6),
+        [(2, 30, 6), (3, 1, 12)],
+    ),
+    "scan": (
+        lambda x, rows: jax.lax.scan(lambda x, row: (filtered(x, row), x), x, rows),
+        [(2, 5), (3, 1, 1)],
+    ),
+    "cond": (lambda x: jax.lax.cond(x[0, 0] > 9, lambda x: x, filtered, x), [(2, 5)]),
+    "checkpoint": (jax.checkpoint(lambda x: jnp.sin(filtered(x))), [(2, 5)]),
+    "vmap": (jax.vmap(filtered), [(2, 5)]),
+    "jit": (jax.jit(lambda x: filtered(filtered(x))), [(2, 5)]),
+    "custom_vjp and custom_partitioning": (partial(fourier_mix, method="rfft"), [(3, 6, 8)]),
+    "linear solver with a while loop": (lambda b: cg(partial(filtered, factor=4.0), b)[0], [(2, 8)]),
+}
+SLOW = ("three axes", "rfft of three axes", "images, strided and dilated", "signals, cut and padded")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in FUNCTIONS]
+)
+def test_an_ideal_engine_gives_results_and_derivatives_of_the_function(name: str) -> None:
+    f, shapes = FUNCTIONS[name]
+    args = [normal(*shape, seed=seed) for seed, shape in enumerate(shapes)]
+
+    def loss(f: Callable[..., Any], *args: Any) -> Any:
+        y = f(*args)
+        return sum(jnp.sum(jnp.sin(part.real) + part.imag**2) for part in jax.tree.leaves(y)), y
+
+    derived = [
+        jax.value_and_grad(partial(loss, f), range(len(args)), has_aux=True)(*args)
+        for f in (f, jax.jit(through(f, SMALL)))
+    ]
+    for exact, light in zip(*map(jax.tree.leaves, derived), strict=True):
+        np.testing.assert_allclose(light, exact, atol=1e-5 * float(jnp.abs(exact).max()))
+
+
+def test_a_while_loop_and_forward_mode() -> None:
+    def f(x: Any) -> Any:
+        return jax.lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, filtered(s[1])), (0, x))[1]
+
+    x = normal(2, 5)
+    np.testing.assert_allclose(through(f, SMALL)(x), f(x), atol=1e-6)
+    np.testing.assert_allclose(jax.jvp(through(f, SMALL), (x,), (x,))[1], x / 8, atol=1e-6)
+
+
+def test_rules_of_derivatives_are_kept_or_not() -> None:
+    """A rule that is not the derivative, as of a straight-through estimator."""
+
+    @jax.custom_vjp
+    def f(x: Any) -> Any:
+        return fft(x).real
+
+    f.defvjp(lambda x: (f(x), None), lambda _, g: (-7 * g,))
+    x = normal(2, 5)
+
+    def derivative(**options: Any) -> Any:
+        return jax.grad(lambda x: through(f, SMALL, **options)(x).sum())(x)
+
+    np.testing.assert_allclose(derivative(), -7 * jnp.ones_like(x))
+    true = jax.grad(lambda x: fft(x).real.sum())(x)
+    np.testing.assert_allclose(derivative(custom_derivatives="inline"), true, atol=1e-6)
+
+
+def test_call_sites_are_described() -> None:
+    def net(weights: Any, x: Any) -> Any:
+        with jax.named_scope("block_1"):
+            spectrum = jnp.fft.rfft(weights["kernel"], 8)
+        y = jax.lax.scan(
+            lambda x, _: (jnp.fft.irfft(jnp.fft.rfft(x) * spectrum[None, None]), None), x, None, length=3
+        )[0]
+        return fourier_mix(y)
+
+    args = ({"kernel": normal(3)}, normal(2, 4, 8))
+    sites = [choice.site for choice in trace(net, args, {}, as_rules(SMALL, ())).choices]
+    assert [site.label for site in sites] == ["0 rfft 8", "1 rfft 8", "2 irfft 8", "3 rfft 4 x 8"]
+    assert [site.arrays for site in sites] == [1, 8, 8, 2]
+    assert [site.repeats for site in sites] == [1, 3, 3, 1]
+    assert [set(site.arguments) for site in sites] == [{0}, {1, 0}, {0, 1}, {0, 1}]
+    assert "block_1" in sites[0].scope
+    assert "test_programs.py" in sites[0].line
+    chosen = trace(net, args, {}, as_rules(SMALL, ()), frozenset({1})).choices
+    assert [choice.why for choice in chosen] == ["depends on no argument of argnums", "", "", ""]
+
+
+def test_rules_say_what_goes_where() -> None:
+    """A noisy engine shows which call sites it computed."""
+
+    def f(x: Any) -> tuple[Any, ...]:
+        with jax.named_scope("first"):
+            y = fft(x)
+        with jax.named_scope("second"):
+            return y, fft(x), jnp.fft.fft2(x)
+
+    x, key = normal(3, 16), jax.random.key(0)
+
+    def changed(*rules: Rule) -> list[bool]:
+        results = through(f, "chip_11x11", key=key, rules=rules)(x)
+        return [bool((y != z).any()) for y, z in zip(jax.jit(f)(x), results, strict=True)]
+
+    assert changed(Rule("chip_11x11", scope="second"), Rule(None)) == [False, True, True]
+    assert changed(Rule(None, sites=(1, 2))) == [True, False, False]
+    assert changed(Rule(None, smallest=17)) == [True, True, False]
+    assert changed(Rule(None, largest=16)) == [False, False, True]
+    assert changed(Rule(None, kinds=("fft",), sites=(0,))) == [False, True, True]
+
+
+def test_noise_has_a_key_for_each_call_site_and_step() -> None:
+    def f(x: Any) -> Any:
+        steps = jax.lax.scan(lambda c, _: (c, jnp.fft.fft2(x).real), 0.0, None, length=2)[1]
+        return jnp.stack([*steps, jnp.fft.fft2(x).real])
+
+    light = partial(through, f, preset("chip_11x11"))
+    x, keys = normal(11, 11), jax.random.split(jax.random.key(0))
+    y = light(key=keys[0])(x)
+    pairs = [(y[0], y[1]), (y[0], y[2]), (y[1], y[2]), (y[0], light(key=keys[1])(x)[0])]
+    assert all((one != other).mean() > 0.5 for one, other in pairs)
+    np.testing.assert_array_equal(y, light(key=keys[0])(x))
+    both = jax.vmap(lambda key: light(key=key)(x))(keys)
+    np.testing.assert_allclose(both[0], y, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("f", "options", "message"),
+    [
+        (jnp.sin, {}, "has no transform and no convolution; call it"),
+        (fft, {"engine": "chip_11x11"}, "this engine is noisy: pass key="),
+        (fft, {"rules": (Rule(None, scope="nowhere"), Rule(None))}, r"Rule\(scope='nowhere'\) names none"),
+        (fft, {"rules": (Rule(None),)}, "can go to the engine .0 fft 6: by a rule."),
+        (fft, {"rules": ("block_1",)}, "rules has 'block_1'; give optics.Rule"),
+        (fft, {"ranges": {"0 fft 9": {"adc": 1.0}}}, "call sites '0 fft 9', which this function does not"),
+        (
+            fft,
+            {"engine": Engine(shape=(4, 4)).replace(adc_range="calibrated")},
+            "no ranges for its conv.* adc",
+        ),
+        (fft, {"engine": Engine(shape=(4, 3))}, "0 fft 6: aperture .4, 3. must be square"),
+        (fft, {"engine": SMALL.replace(detection="intensity")}, "'intensity' loses the phase"),
+        (fft, {"custom_derivatives": "no"}, "custom_derivatives='no' is unknown"),
+        (fft, {"engine": "chip"}, "chip"),
+    ],
+)
+def test_what_cannot_be_is_refused(f: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        through(f, **{"engine": SMALL} | options)(normal(2, 6))
+
+
+def test_a_rule_by_number_is_not_ignored() -> None:
+    engine = Engine(shape=(4, 3))
+    with pytest.raises(ValueError, match="call site 0 fft 6 at .* cannot go to the engine: aperture"):
+        through(fft, SMALL, rules=(Rule(engine, sites=(0,)),))(normal(2, 6))
+    with pytest.raises(ValueError, match="scope='.' is not a regular expression"):
+        Rule(None, scope="(")
