@@ -20,7 +20,7 @@ from fourier_attn.optics.from_dict import grouped
 from fourier_attn.optics.parts import GROUPS
 
 # Types of the values that can replace None in an engine's parameter, by the parameter's kind.
-EMPTY = {"number": float, "bits": int, "count": int, "pair": tuple, "choice": str, "file": str}
+EMPTY = {"number": float, "bits": int, "count": int, "pair": tuple, "row": tuple, "choice": str, "file": str}
 # Fields that mean the same in all mixers. `with_mixer` keeps their values.
 SHARED = ("heads", "causal", "initializer", "engine", "eval_engine", "prefer")
 # Keys of the model part that a task or a training sets, even where weights bring their own architecture.

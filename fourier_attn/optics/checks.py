@@ -84,6 +84,13 @@ def _check_pair(name: str, value: Any, parameter: Parameter) -> None:
         raise ValueError(f"{name}={value!r} must be (rows, columns), {parameter.unit}s, or None")
 
 
+def _check_row(name: str, value: Any, parameter: Parameter) -> None:
+    if isinstance(value, tuple) and len(value) <= parameter.most and all(map(_is_finite, value)):
+        return
+    if isinstance(value, int | float | str | list | tuple):  # not traced
+        raise ValueError(f"{name}={value!r} must be a tuple of at most {parameter.most} numbers, or None")
+
+
 def _is_finite(value: Any) -> bool:
     if isinstance(value, int | float):
         return abs(value) <= LARGEST  # no NaN
@@ -192,6 +199,7 @@ def _check_factors(name: str, value: Any, parameter: Parameter) -> None:
 CHECKS: Mapping[str, Callable[[str, Any, Parameter], None]] = {
     "shape": _check_shape,
     "pair": _check_pair,
+    "row": _check_row,
     "count": _check_count,
     "full_scale": _check_full_scale,
     "flag": _check_flag,

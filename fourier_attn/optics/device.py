@@ -1,10 +1,11 @@
 """The static, linear part of an engine: modulators' fixed pattern, coupling of neighbours, lens, alignment.
 
-    y = sqrt(eta) G_out X F2 X G_in E
+    y = sqrt(eta) G_out X F2 R A X G_in E
 
 G is diagonal (gain, phase, defocus before the lens; gain, phase, lateral shift and fill factor after it), X
-couples neighbouring waveguides and F2 is the orthonormal transform. All of it is linear and fixed, so that on
-small apertures it is one matrix, made once for a whole batch. A measured device is given as that matrix.
+couples neighbouring waveguides, A is diagonal (vignetting, aberrations), R moves pixels in place of misplaced
+detectors, and F2 is the orthonormal transform. All of it is linear and fixed, so that on small apertures it
+is one matrix, made once for a whole batch. A measured device is given as that matrix.
 """
 
 from functools import partial
@@ -15,8 +16,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Complex
 
 from fourier_attn.ops.transforms import fftn
+from fourier_attn.optics import aberrations, sampling
 from fourier_attn.optics.drift import drift, drifts
 from fourier_attn.optics.engine_spec import Engine
+from fourier_attn.optics.parts.device import STATIC
 from fourier_attn.optics.phases import phasor
 from fourier_attn.optics.random import compute_normal, device_key, stream, uniform
 
@@ -57,23 +60,14 @@ def _product(rows: Complex[Array, "b p"], transfer: Complex[Array, "p p"]) -> Co
 
 def is_exact(engine: Engine) -> bool:
     """Says whether nothing but the lens is in the way."""
-    effects = (
-        engine.device.static_phase_rms,
-        engine.device.static_gain_rms,
-        engine.device.phase_drift_rms,
-        engine.device.gain_drift_rms,
-        engine.device.crosstalk_db,
-        engine.device.shift_pitch,
-        engine.device.defocus_rad,
-        engine.device.fill_factor,
-        engine.device.insertion_loss_db,
-        engine.device.transfer,
-    )
-    return all(strength is None for strength in effects)
+    effects = (*STATIC, "phase_drift_rms", "gain_drift_rms", "insertion_loss_db", "transfer")
+    return all(getattr(engine.device, name) is None for name in effects)
 
 
 def lens(field: Array, engine: Engine) -> Array:
     """Computes the orthonormal transform, $exp(-2 pi i ..)$, of the aperture, or of rows for lens "1d"."""
+    if engine.device.pupil_radius is not None:
+        return sampling.through_pupil(field, engine)
     axes = (-2, -1) if engine.lens == "2d" else (-1,)
     if engine.centered:
         field = jnp.fft.ifftshift(field, axes)
@@ -95,13 +89,14 @@ def stages(field: Complex[Array, "b n1 n2"], engine: Engine) -> Complex[Array, "
     first, second = 2 * jnp.pi * uniform(coupling, (2, 4, *engine.shape), jnp.float32).astype(real)
     field = field * _pattern(engine, before, moved[0], field.dtype)[None]
     if engine.device.defocus_rad is not None:
-        rows = _places(engine.shape[0], field.real.dtype, centred=True)
-        cols = _places(engine.shape[1], field.real.dtype, centred=True)
+        rows = sampling.places(engine.shape[0], field.real.dtype, centred=True)
+        cols = sampling.places(engine.shape[1], field.real.dtype, centred=True)
         radius = (rows[:, None] / max(1, engine.shape[0] // 2)) ** 2
         radius = radius + (cols[None] / max(1, engine.shape[1] // 2)) ** 2
         field = field * phasor(engine.device.defocus_rad * radius)[None]
-    field = _crosstalk(field, engine, first)
-    field = _crosstalk(lens(field, engine), engine, second)
+    field = aberrations.before_lens(_crosstalk(field, engine, first), engine)
+    field = lens(sampling.move(field, engine), engine)
+    field = _crosstalk(field, engine, second)
     field = field * (_pattern(engine, after, moved[1], field.dtype) * _alignment(engine, field.dtype))[None]
     if engine.device.insertion_loss_db is not None:
         field = field * jnp.sqrt(jnp.asarray(engine.device.transmission)).astype(field.dtype)
@@ -125,28 +120,27 @@ def _pattern(engine: Engine, draws: Array, moved: Array, dtype: Any) -> Array:
     return pattern
 
 
-def _places(n: int, dtype: Any, *, centred: bool) -> Array:
-    """Returns signed positions (or frequencies) of the n pixels of an axis, in the array's order."""
-    places = (jnp.arange(n, dtype=dtype) + n // 2) % n - n // 2
-    return jnp.fft.fftshift(places) if centred else places
-
-
 def _alignment(engine: Engine, dtype: Any) -> Array:
-    """Returns the phase of a lateral shift at the output, and the sinc shape of the zero order.
+    """Returns the phases of the modulators' place at the output, and the sinc shape of the zero order.
 
-    How much light the zero order has is not static: it is a matter of noise, see `Engine.zero_order`.
+        exp(-2 pi i f d) exp(-pi i lambda z f^2 / p^2) sinc(F f)
+
+    Here f is the frequency of a detector, d the lateral shift of the modulators and z their distance from the
+    focal plane. How much light the zero order has is not static: it is a matter of noise, see
+    `Engine.zero_order`.
     """
-    result = jnp.ones(engine.shape, dtype)
-    for axis in (0, 1):
+    result, device = jnp.ones(engine.shape, dtype), engine.device
+    pitch, wavelength = device.pixel_pitch_m, engine.laser.wavelength_m
+    for axis, frequency in enumerate(sampling.frequencies(engine, jnp.finfo(dtype).dtype)):
         if axis == 0 and engine.lens == "1d":  # a cylindrical lens leaves the rows where they are
             continue
-        n = engine.shape[axis]
-        frequency = _places(n, jnp.finfo(dtype).dtype, centred=engine.centered) / n
-        frequency = frequency[:, None] if axis == 0 else frequency[None]
-        if engine.device.shift_pitch is not None:
-            result = result * phasor(-2 * jnp.pi * frequency * engine.device.shift_pitch[axis])
-        if engine.device.fill_factor is not None:
-            result = result * jnp.sinc(frequency * engine.device.fill_factor).astype(dtype)
+        if device.shift_pitch is not None:
+            result = result * phasor(-2 * jnp.pi * frequency * device.shift_pitch[axis])
+        if device.defocus_m is not None and pitch is not None and wavelength is not None:
+            turns = device.defocus_m / pitch * (wavelength / pitch)
+            result = result * phasor(-jnp.pi * turns * frequency**2)
+        if device.fill_factor is not None:
+            result = result * jnp.sinc(frequency * device.fill_factor).astype(dtype)
     return result
 
 

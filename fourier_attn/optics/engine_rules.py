@@ -16,6 +16,7 @@ def check_together(engine: Any) -> None:
     _check_detection(engine)
     _check_writing(engine)
     _check_light(engine)
+    _check_places(engine)
     _check_measured(engine)
 
 
@@ -91,6 +92,19 @@ def _check_writing(engine: Any) -> None:
         raise ValueError(
             f"frame_rate_hz={engine.frame_rate_hz:g} is above the {modulator.speed_hz:g} Hz that modulators "
             f"of kind={modulator.kind!r} follow; lower it, or choose another kind"
+        )
+
+
+def _check_places(engine: Any) -> None:
+    device = engine.device
+    if device.rotation_rad is not None and engine.lens == "1d":
+        raise ValueError(
+            f"rotation_rad={device.rotation_rad} needs lens='2d': a cylindrical lens transforms one axis only"
+        )
+    if device.defocus_m is not None and None in (device.pixel_pitch_m, engine.laser.wavelength_m):
+        raise ValueError(
+            f"defocus_m={device.defocus_m} needs pixel_pitch_m={device.pixel_pitch_m} and "
+            f"wavelength_m={engine.laser.wavelength_m}; give both, or use defocus_rad"
         )
 
 

@@ -19,9 +19,10 @@ class Parameter(NamedTuple):
 
     Args:
       text: its meaning.
-      kind: "number"; "count", whole; "bits", whole; "pair" of numbers; "shape"; "choice" among the words;
-        "full_scale", a number or one of the words; "flag"; "seed"; "function"; "file", a path; and arrays:
-        "matrix", square; "rising", numbers whose sizes rise; "factors", one of each pixel.
+      kind: "number"; "count", whole; "bits", whole; "pair" of numbers; "row" of at most `most` numbers;
+        "shape"; "choice" among the words; "full_scale", a number or one of the words; "flag"; "seed";
+        "function"; "file", a path; and arrays: "matrix", square; "rising", numbers whose sizes rise;
+        "factors", one of each pixel.
       unit: of the value; "" for none.
       least, most: its range; infinite values switch an effect off.
       words: that are allowed.

@@ -60,7 +60,15 @@ def test_groups_are_trees_of_their_strengths() -> None:
     assert jax.tree.unflatten(jax.tree.structure(engine), jax.tree.leaves(engine)) == engine
     for group in GROUPS.values():
         traced = [what for _, what, _ in parameters(group) if not what.static]
-        assert {what.kind for what in traced} <= {"number", "pair", "seed", "matrix", "rising", "factors"}
+        assert {what.kind for what in traced} <= {
+            "number",
+            "pair",
+            "row",
+            "seed",
+            "matrix",
+            "rising",
+            "factors",
+        }
 
 
 def test_an_engine_without_groups_is_read() -> None:

@@ -10,6 +10,23 @@ from fourier_attn.optics import conventions
 from fourier_attn.optics.checks import check, is_number
 from fourier_attn.optics.parameter import TINY, measured, noise, parameter
 
+# Static effects that a measured transfer holds.
+STATIC = (
+    "static_phase_rms",
+    "static_gain_rms",
+    "crosstalk_db",
+    "shift_pitch",
+    "defocus_rad",
+    "defocus_m",
+    "fill_factor",
+    "vignetting_db",
+    "pupil_radius",
+    "zernike_rad",
+    "pitch_error",
+    "rotation_rad",
+    "output_shift_pitch",
+)
+
 
 @no_type_check  # transformations put other things than numbers into the leaves
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +54,53 @@ class Device:
     )
     defocus_rad: float | None = parameter(
         None, "quadratic phase at the middle of the aperture's edge", unit="rad"
+    )
+    defocus_m: float | None = parameter(
+        None,
+        "distance z of the modulators from the focal plane: Fresnel's phase -pi lambda z f^2 / p^2 at the "
+        "frequency f in cycles per pixel; needs `wavelength_m` and `pixel_pitch_m`",
+        unit="m",
+    )
+    pixel_pitch_m: float | None = parameter(
+        None, "distance p between modulators, for `defocus_m`", unit="m", least=TINY, most=1.0
+    )
+    zernike_rad: tuple[float, ...] | None = parameter(
+        None,
+        "rms phases of Zernike's aberrations in Noll's order from the second one: tip, tilt, defocus, two of "
+        "astigmatism, two of coma, two trefoils, spherical. The circle goes through the aperture's corners",
+        kind="row",
+        unit="rad",
+        most=10,
+    )
+    vignetting_db: float | None = parameter(
+        None,
+        "loss at the middle of the aperture's edge, which falls with the square of the radius to 0 in the "
+        "middle; the light is lost and nothing undoes it",
+        unit="dB",
+        least=0,
+    )
+    pupil_radius: float | None = parameter(
+        None,
+        "radius at which the lens' Gaussian pupil transmits the amplitude 1 / e, in half widths of the "
+        "aperture; modulators and detectors, of the same pitch, are in the focal planes",
+        least=0.01,
+        most=math.inf,
+    )
+    pitch_error: float | None = parameter(
+        None,
+        "relative error e of the detectors' pitch: they are at the frequencies (1 + e) k / N",
+        least=-0.5,
+        most=1.0,
+    )
+    rotation_rad: float | None = parameter(
+        None,
+        'rotation of the detectors against the modulators, about the optical axis; not for lens="1d"',
+        unit="rad",
+        least=-math.pi / 4,
+        most=math.pi / 4,
+    )
+    output_shift_pitch: tuple[float, float] | None = parameter(
+        None, "offset (rows, columns) of the detectors from the optical axis", kind="pair", unit="pixel"
     )
     fill_factor: float | None = parameter(
         None,
@@ -105,8 +169,7 @@ class Device:
         check(self)
         if self.transfer is None:
             return
-        effects = ("static_phase_rms", "static_gain_rms", "crosstalk_db", "shift_pitch", "defocus_rad")
-        for name in (*effects, "fill_factor"):
+        for name in STATIC:
             value = getattr(self, name)
             if value is not None:
                 raise ValueError(f"{name}={value} is a part of the measured transfer; leave it None")

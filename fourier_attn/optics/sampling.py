@@ -1,0 +1,145 @@
+"""Detectors that are not where the design has them, and a lens with a finite pupil.
+
+A detector at the frequency $s k / N$ reads what one at $k / N$ would read of pixels that are moved from m to
+s m. Pixels and detectors are modes of light here, N an axis. Those of pixels are $sinc(x - m)$, and those of
+detectors, seen through the lens, $sqrt(s) sinc(s x - n)$. So the light goes through the lens after
+
+    R[m, n] = sqrt(s) sinc(n - s m) for s <= 1,    R[m, n] = sinc(n / s - m) / sqrt(s) for s > 1
+
+which is the overlap of the two. It never amplifies, and what has no overlap is lost. For light in the middle
+of the aperture the result is the sum $sum_m x[m] exp(-2 pi i s k m / N)$, for light at its edge it is not.
+That sum itself would amplify: it counts light twice where two detectors see the same frequency.
+
+A rotation moves pixels by three shears. Each of them shifts the pixels of a row by a fraction a of a pixel,
+$sinc(n - m - a)$, which never amplifies either.
+
+Source: A. Paeth, "A fast algorithm for general raster rotation", Graphics Interface 1986, for the shears; M.
+Unser, P. Thevenaz and L. Yaroslavsky, "Convolution-based interpolation for fast, high-quality rotation of
+images", IEEE Trans. Image Process. 4, 1371 (1995), for shifts by interpolation.
+"""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Complex, Float
+
+from fourier_attn.optics.engine_spec import Engine
+from fourier_attn.optics.scaled_dft import kernel
+
+
+def places(n: int, dtype: Any, *, centred: bool) -> Float[Array, " n"]:
+    """Returns signed positions (or frequencies) of the n pixels of an axis, in the array's order.
+
+    Args:
+      n: pixels of the axis.
+      dtype: of the result.
+      centred: whether zero is in the middle of the array.
+    """
+    order = (jnp.arange(n, dtype=dtype) + n // 2) % n - n // 2
+    return jnp.fft.fftshift(order) if centred else order
+
+
+def frequencies(engine: Engine, dtype: Any) -> tuple[Array, Array]:
+    """Returns where the detectors are, in cycles per pixel along rows' and columns' axis.
+
+        f = (1 + e) Rot(theta) k / N + d / N
+
+    Here e is the pitch error, theta the rotation, d the shift of the detectors, and k counts them.
+
+    Args:
+      engine: the engine.
+      dtype: float type of the result.
+    Returns: two arrays that broadcast to the aperture.
+    """
+    device = engine.device
+    rows, cols = (places(n, dtype, centred=engine.centered) / n for n in engine.shape)
+    first, second = rows[:, None], cols[None]
+    if device.rotation_rad is not None:
+        cosine, sine = jnp.cos(device.rotation_rad), jnp.sin(device.rotation_rad)
+        first, second = cosine * first - sine * second, sine * first + cosine * second
+    if device.pitch_error is not None:
+        first, second = (1 + device.pitch_error) * first, (1 + device.pitch_error) * second
+    if device.output_shift_pitch is not None:
+        down, right = device.output_shift_pitch
+        first, second = first + down / engine.shape[0], second + right / engine.shape[1]
+    return first, second
+
+
+def move(field: Complex[Array, "b n1 n2"], engine: Engine) -> Complex[Array, "b n1 n2"]:
+    """Returns the field before a lens whose detectors are right, for one whose detectors are not.
+
+    Args:
+      field: the field before the lens.
+      engine: the engine, with its pitch error and rotation.
+    """
+    device = engine.device
+    if device.rotation_rad is not None:
+        angle = jnp.asarray(device.rotation_rad, field.real.dtype)
+        field = _shear(field, jnp.tan(angle / 2)).swapaxes(-2, -1)
+        field = _shear(field, -jnp.sin(angle)).swapaxes(-2, -1)
+        field = _shear(field, jnp.tan(angle / 2))
+    if device.pitch_error is None:
+        return field
+    scale = 1 + jnp.asarray(device.pitch_error, field.real.dtype)
+    for axis in (-2, -1) if engine.lens == "2d" else (-1,):
+        field = _along(field, resampling(field.shape[axis], scale), axis)
+    return field
+
+
+def resampling(n: int, scale: Float[Array, ""]) -> Float[Array, "n n"]:
+    """Returns R, a row for each pixel; its largest singular value is at most 1, and R of scale 1 is 1.
+
+    Args:
+      n: pixels of the axis.
+      scale: s, frequencies of the detectors over those of the design.
+    """
+    place = places(n, scale.dtype, centred=True)
+    before, after = place[:, None], place[None]
+    band = jnp.minimum(scale, 1.0)  # the share that pixels and detectors both have
+    return band / jnp.sqrt(scale) * jnp.sinc(band * (after / scale - before))
+
+
+def through_pupil(field: Complex[Array, "b n1 n2"], engine: Engine) -> Complex[Array, "b n1 n2"]:
+    """Computes the transform of a lens with a Gaussian pupil, with diffraction at it.
+
+        y[k] = (1 / sqrt(N)) sum_m x[m] W(m + k) exp(-2 pi i m k / N),    W(q) = sqrt(c) exp(-c q^2 / r^2)
+
+    Modulators are in the front focal plane and detectors in the back one. So light of the pixel m on its way
+    to the detector k passes the lens at m + k, and the pupil neither cuts the transform nor blurs it alone.
+    Its transmission is $exp(-(q / r)^2)$. The detectors' pitch is that of the pixels, which is so for a focal
+    length f with $lambda f = N p^2$. Fresnel's integral over the pupil then gives W, with
+
+        c = 1 / (1 + i e),    e = N / (pi r^2)
+
+    The transform of W has the integral 1 of its size, so W is a mean of phase factors and never amplifies.
+
+    Args:
+      field: the field before the lens.
+      engine: the engine, with the radius of its pupil.
+    """
+    for axis in (-2, -1) if engine.lens == "2d" else (-1,):
+        n, real = field.shape[axis], field.real.dtype
+        radius = jnp.asarray(engine.device.pupil_radius, real) * max(1, n // 2)
+        turned = 1 / jax.lax.complex(jnp.ones((), real), n / (math.pi * radius**2))
+        at = places(n, real, centred=True)[:, None] + places(n, real, centred=engine.centered)[None]
+        window = jnp.sqrt(turned) * jnp.exp(-turned * ((at / radius) ** 2).astype(turned.dtype))
+        ideal = kernel(n, 1.0, field.dtype, centered=engine.centered)
+        field = _along(field, ideal * window, axis)
+    return field
+
+
+def _shear(field: Array, slope: Array) -> Array:
+    """Shifts the pixels of each column by the slope times its place."""
+    rows, cols = (places(n, slope.dtype, centred=True) for n in field.shape[-2:])
+    away = rows[None, None] - rows[None, :, None] - slope * cols[:, None, None]
+    shifts = jnp.sinc(away).astype(field.dtype)  # (columns, pixels before, pixels after)
+    return jnp.einsum("bmc,cmn->bnc", field, shifts, precision="highest")
+
+
+def _along(field: Array, matrix: Array, axis: int) -> Array:
+    """Multiplies an axis by a matrix with a row for each input."""
+    moved = jnp.moveaxis(field, axis, -1)
+    moved = jnp.matmul(moved, matrix.astype(field.dtype), precision="highest")
+    return jnp.moveaxis(moved, -1, axis)
