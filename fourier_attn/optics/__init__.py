@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from fourier_attn.optics.parts import Detection, Device, Laser, Modulator, Receiver
     from fourier_attn.optics.planner import Plan, plan
     from fourier_attn.optics.presets import preset
+    from fourier_attn.optics.programs.calibrate import calibrate_ranges
+    from fourier_attn.optics.programs.report import Report, report
     from fourier_attn.optics.programs.rules import Rule
     from fourier_attn.optics.programs.through import through
 
@@ -29,8 +31,10 @@ __all__ = [
     "Modulator",
     "Plan",
     "Receiver",
+    "Report",
     "Rule",
     "calibrate",
+    "calibrate_ranges",
     "optical_circular_correlate",
     "optical_dft",
     "optical_dft2",
@@ -39,6 +43,7 @@ __all__ = [
     "plan",
     "preset",
     "read_device",
+    "report",
     "through",
 ]
 

@@ -132,7 +132,8 @@ class Progress:
         say: Callable[[str], None] | None = None,
     ):
         self.say = say
-        self.title, self.total, self.batch, self.unit = title, total, batch, unit
+        self.title, self.total, self.batch = title, total, batch
+        self.units = {"step": "steps", "batch": "batches"}[unit]
         self.bar = tqdm(
             desc=None if leave else title,
             total=total,
@@ -184,7 +185,7 @@ class Progress:
         self.bar.set_postfix_str(", ".join(facts), refresh=False)
         self.bar.update(step - self.bar.n)
         if self.say and self.bar.disable and now - self.line >= LINE:
-            self.say(f"{self.title:<11} {', '.join((f'{step:,} of {self.total:,} {self.unit}s', *facts))}")
+            self.say(f"{self.title:<11} {', '.join((f'{step:,} of {self.total:,} {self.units}', *facts))}")
             self.line = now
         if not self.since or self.line == now:
             self.since = (step, now)

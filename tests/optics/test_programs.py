@@ -1,5 +1,6 @@
 """Functions on an engine: every kind of call site, every control flow, rules, noise, refusals."""
 
+import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,7 +13,17 @@ from conftest import normal
 from jax.scipy.sparse.linalg import cg
 
 from fourier_attn.ops.fourier import fourier_mix
-from fourier_attn.optics import Engine, Rule, preset, through
+from fourier_attn.optics import (
+    Engine,
+    Rule,
+    calibrate_ranges,
+    components,
+    cost,
+    plan,
+    preset,
+    report,
+    through,
+)
 from fourier_attn.optics.programs.rules import as_rules
 from fourier_attn.optics.programs.through import trace
 
@@ -29,9 +40,9 @@ def half_spectrum(x: Any) -> Any:  # not the spectrum of any real array
 
 
 def convolution(*layout: str, padding: Any = "SAME", stride: int = 1, **more: Any) -> Callable[..., Any]:
-    spatial = len(layout[0]) - 2
+    lhs, rhs, out = layout
     return lambda x, kernel: jax.lax.conv_general_dilated(
-        x, kernel, (stride,) * spatial, padding, dimension_numbers=layout, **more
+        x, kernel, (stride,) * (len(lhs) - 2), padding, dimension_numbers=(lhs, rhs, out), **more
     )
 
 
@@ -196,8 +207,9 @@ def test_noise_has_a_key_for_each_call_site_and_step() -> None:
     ],
 )
 def test_what_cannot_be_is_refused(f: Any, options: dict[str, Any], message: str) -> None:
+    engine = options.pop("engine", SMALL)
     with pytest.raises(ValueError, match=message):
-        through(f, **{"engine": SMALL} | options)(normal(2, 6))
+        through(f, engine, **options)(normal(2, 6))
 
 
 def test_a_rule_by_number_is_not_ignored() -> None:
@@ -206,3 +218,80 @@ def test_a_rule_by_number_is_not_ignored() -> None:
         through(fft, SMALL, rules=(Rule(engine, sites=(0,)),))(normal(2, 6))
     with pytest.raises(ValueError, match="scope='.' is not a regular expression"):
         Rule(None, scope="(")
+
+
+def test_reports_count_passes_work_and_shares() -> None:
+    """Against the plan of each operation, and prices by hand."""
+
+    def net(w: Any, x: Any) -> Any:
+        def step(x: Any, _: None) -> tuple[Any, None]:
+            return jnp.fft.irfft(jnp.fft.rfft(x), n=121) @ w, None
+
+        return jnp.fft.fft2(jax.lax.scan(step, x, None, length=3)[0])
+
+    shapes = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((121, 121), (2, 121, 121))]
+    engine = preset("chip_11x11")
+    found = report(net, shapes, engine, rules=(Rule(None, kinds=("irfft",)),))
+    one, two, three = found.rows
+    halved = plan("dft", (121, 121), engine, axes=(-1,))  # 242 real arrays in pairs
+    assert (one.passes, one.stages) == (3 * halved.passes, 3 * halved.stages)
+    assert (two.passes, two.why, two.seconds) == (0, "by a rule", {})
+    assert three.passes == plan("dft", (2, 121, 121), engine).passes
+    prices = components.prices()
+    points = 2 * 121 * 121
+    transform_s = 16 * points / prices["gpu.bytes_per_s"]  # limited by memory, as the product is
+    product_s = 4 * (2 * points + 121 * 121) / prices["gpu.bytes_per_s"]
+    np.testing.assert_allclose([one.electronic_s, three.electronic_s], [1.5 * transform_s, transform_s])
+    share = 2.5 * transform_s / (4 * transform_s + 3 * product_s)
+    np.testing.assert_allclose(found.share, share)
+    np.testing.assert_allclose(found.bound, 1 / (1 - share))
+    seconds = found.total("seconds")["typical"]
+    np.testing.assert_allclose(found.speedup(), 1 / (1 - share + share * seconds / (2.5 * transform_s)))
+    joules = cost.energy(
+        engine, prices=components.prices("high"), **plan("dft", (2, 121, 121), engine).load()
+    )
+    assert three.joules["high"] == joules.total
+    assert "exact: by a rule" in str(found)
+    assert json.loads(json.dumps(found.to_dict()))["rows"][2]["passes"] == three.passes
+    assert len(found.plot().axes) == 2
+
+
+@pytest.mark.parametrize(("speedup", "share"), [(45.3, 0.97792), (159.4, 0.99373), (1.94, 0.48454)])
+def test_a_measured_share_gives_the_published_bound(speedup: float, share: float) -> None:
+    """Meech et al., arXiv 2308.01719: pure Fourier transform, pure convolution, and the median program."""
+    found = report(fft, (normal(2, 6),), SMALL, share=share)
+    np.testing.assert_allclose(found.bound, speedup, rtol=2e-3)
+    assert found.measured
+    assert found.total("joules") == {}
+    assert "no energy without converters" in str(found)
+
+
+def test_calibrated_ranges_are_those_of_each_call_site() -> None:
+    """Second site: 16 times the amplitude of the first. The static range is as good as the automatic one."""
+
+    def f(x: Any) -> Any:
+        y = jnp.fft.fft2(x)
+        return y, jnp.fft.fft2(x * 16)
+
+    engine = preset("chip_11x11").replace(adc_range="calibrated", dac_range="calibrated")
+    x, key = normal(16, 11, 11), jax.random.key(0)
+    ranges = calibrate_ranges(f, [(x[:8],), (x[8:],)], engine, key=key)
+    first, second = ranges["0 fft 11 x 11"], ranges["1 fft 11 x 11"]
+    np.testing.assert_allclose(second["dac"], 16 * first["dac"], rtol=0.02)
+    np.testing.assert_allclose(second["adc"], first["adc"], rtol=0.1)  # in units of the written amplitude
+
+    def error(engine: Engine, **options: Any) -> float:
+        y = jax.jit(through(f, engine, key=key, **options))(x)[0]
+        return float(jnp.linalg.norm(y - f(x)[0]))
+
+    assert error(engine, ranges=ranges) < 1.3 * error(preset("chip_11x11").replace(adc_range="auto"))
+    with pytest.raises(ValueError, match="no ranges for its converters dac, adc; pass ranges="):
+        error(engine)
+    with pytest.raises(ValueError, match="batches is empty"):
+        calibrate_ranges(f, [], engine, key=key)
+    with pytest.raises(ValueError, match="no converter of the engine has a calibrated range; set dac_range="):
+        calibrate_ranges(f, [(x,)], "chip_11x11", key=key)
+    with pytest.raises(ValueError, match=r"share=1.5 must be at least 0 and at most 1"):
+        report(f, (x,), "chip_11x11", share=1.5)
+    with pytest.raises(ValueError, match="nothing to report"):
+        report(jnp.sin, (x,), "chip_11x11")

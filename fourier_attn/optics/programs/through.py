@@ -95,7 +95,7 @@ def through(
     """
     check_choice("custom_derivatives", custom_derivatives, DERIVATIVES)
     chosen = as_rules(engine, rules)
-    data = None if argnums is None else frozenset(np.atleast_1d(np.asarray(argnums)).tolist())
+    data = as_argnums(argnums)
 
     @functools.wraps(f, updated=())
     def light(*args: Any, **kwargs: Any) -> Any:
@@ -106,6 +106,13 @@ def through(
         return jax.tree.unflatten(traced.tree, run.program(traced.program, traced.values, (), key))
 
     return light
+
+
+def as_argnums(argnums: int | Sequence[int] | None) -> frozenset[int] | None:
+    """Returns numbers of arguments as a set; None: all arguments."""
+    if argnums is None:
+        return None
+    return frozenset([argnums] if isinstance(argnums, int) else argnums)
 
 
 def trace(
@@ -175,17 +182,19 @@ def ranged(choices: Iterable[Choice], ranges: Ranges | None) -> dict[Address, Ch
     given, optical = dict(ranges or {}), {}
     for choice in choices:
         assert choice.light is not None
-        engine, scales = choice.light.engine, given.pop(choice.site.label, None)
+        engine, scales = choice.light.engine, given.pop(choice.site.label, {})
         missing = uncalibrated(engine)
-        if missing and scales is None:
+        if not set(missing) <= set(scales):
             raise ValueError(
                 f"call site {choice.site.label} has no ranges for its converters {', '.join(missing)}; "
                 "pass ranges=optics.calibrate_ranges(f, batches, engine)"
             )
-        if scales:
+        if missing:
             engine = with_full_scales(engine, {name: scales[name] for name in missing})
-            choice = choice._replace(light=choice.light._replace(engine=engine))
-        optical[choice.site.address] = choice
+        if engine.monitor is not None:
+            engine = engine.replace(monitor=functools.partial(engine.monitor, choice.site.label))
+        light = choice.light._replace(engine=engine)
+        optical[choice.site.address] = choice._replace(light=light)
     if given:
         raise ValueError(
             f"ranges has call sites {', '.join(map(repr, given))}, which this function does not have on the "
