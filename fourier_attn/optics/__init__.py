@@ -6,6 +6,7 @@ from fourier_attn.lazy import lazy_names
 
 if TYPE_CHECKING:
     from fourier_attn.optics.calibration import calibrate
+    from fourier_attn.optics.data_statistics import DataStatistics, measure_data
     from fourier_attn.optics.device_file import read_device
     from fourier_attn.optics.engine import optical_dft2
     from fourier_attn.optics.engine_spec import Engine
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from fourier_attn.optics.programs.through import through
 
 __all__ = [
+    "DataStatistics",
     "Detection",
     "Device",
     "Engine",
@@ -35,6 +37,7 @@ __all__ = [
     "Rule",
     "calibrate",
     "calibrate_ranges",
+    "measure_data",
     "optical_circular_correlate",
     "optical_dft",
     "optical_dft2",

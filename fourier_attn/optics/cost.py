@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from fourier_attn.optics import components
 from fourier_attn.optics.components import Prices
+from fourier_attn.optics.data_statistics import DataStatistics
 from fourier_attn.optics.drift import recalibration
 from fourier_attn.optics.engine_spec import Engine, watts
 from fourier_attn.optics.parameter import TINY
@@ -16,6 +17,7 @@ from fourier_attn.optics.parts import MODULATOR_TYPES
 IDEAL_BITS = 32  # of a number that no converter has touched
 SLOW_HZ = 1e6  # below: heaters and cameras, where the engine does not name its parts
 Number = float | int
+UNKNOWN_DATA = DataStatistics()
 
 
 class Energy(NamedTuple):
@@ -68,7 +70,6 @@ class Frame(NamedTuple):
       writers: the parameters with the bits of the converters that write a point.
       write_bits: theirs; None is an ideal converter.
       patterns: for each written point, $2^b - 1$ of mirrors that are on or off, else 1.
-      turns: phase that a written point holds in the mean, in units of pi.
       slices: arrays that are written. Steps of the reference's phase and averages look at the same array.
       passes: through the engine.
       conversions: of a point in one pass; 0 where nothing detects.
@@ -78,13 +79,13 @@ class Frame(NamedTuple):
       signal_w: optical power of a pixel that is written with 1, as it leaves the modulators.
       reference_w: optical power of the reference for one pixel, at the modulators' end.
       modulator, receiver: names of components.
+      keeps: whether modulators keep a value without being written again.
     """
 
     points: int
     writers: tuple[str, ...]
     write_bits: tuple[int | None, ...]
     patterns: int
-    turns: float
     slices: int
     passes: int
     conversions: int
@@ -95,6 +96,7 @@ class Frame(NamedTuple):
     reference_w: float
     modulator: str
     receiver: str
+    keeps: bool
 
     def pass_s(self, prices: Prices) -> float:
         """Returns the seconds of one pass: those of the frame rate, in which detectors integrate.
@@ -131,20 +133,16 @@ class Frame(NamedTuple):
         return sum(bits or IDEAL_BITS for bits in self.write_bits)
 
 
-TURNS = {"dac_bits_amp": 0.5, "dac_bits_phase": 1.0}  # means of [0, pi] and of [0, 2 pi], in units of pi
-
-
 def frame(engine: Engine) -> Frame:
     """Returns what one transform of one aperture asks of the parts."""
     writers = _writers(engine)
-    detector = engine.detector
+    detector, kind = engine.detector, modulator(engine)
     signal_w, detected = _power(engine)
     return Frame(
         points=engine.shape[0] * engine.shape[1],
         writers=writers,
         write_bits=tuple(getattr(engine.modulator, name) for name in writers),
-        patterns=MODULATOR_TYPES[modulator(engine)].patterns(engine.modulator.dac_bits_amp),
-        turns=sum(TURNS[name] for name in writers),
+        patterns=MODULATOR_TYPES[kind].patterns(engine.modulator.dac_bits_amp),
         slices=engine.slices,
         passes=engine.passes,
         conversions=detector.converters,
@@ -155,8 +153,9 @@ def frame(engine: Engine) -> Frame:
         reference_w=detected * engine.receiver.lo_ratio
         if detector.referenced
         else 0.0,  # on a path without loss
-        modulator=modulator(engine),
+        modulator=kind,
         receiver=receiver(engine),
+        keeps=MODULATOR_TYPES[kind].keeps,
     )
 
 
@@ -203,20 +202,24 @@ def energy(
     factors: Number = 0.0,
     digital_flops: Number = 0.0,
     digital_bytes: Number = 0.0,
+    data: DataStatistics = UNKNOWN_DATA,
 ) -> Energy:
     """Returns the energy of a number of frames, each written S times and read in $P = M K S$ passes.
 
         E = frames (E_convert + E_power + E_move) (1 + o) + E_digital
-        E_convert = N1 N2 (S sum_i (E_dac(b_i) + E_mod) + P T turns W_hold + P n_adc E_adc(b))
+        E_convert = N1 N2 (S sum_i (E_dac(b_i) + changed E_mod) + P T turns W_hold + P n_adc E_adc(b))
         E_power = P T (N1 N2 W_laser 10^(loss / 10) / wall_plug + N1 N2 n_amp W_rx + W_static)
         W_laser = W_signal + W_reference
         E_move = bits (E_link + 2 E_sram + E_hbm),    bits = N1 N2 (S sum_i b_i + P n_adc b)
         E_adc(b) = max(2^b E_level, 4^b E_thermal)    and E_dac likewise
         E_digital = W_gpu max(digital_bytes / bandwidth, digital_flops / rate),    T = 1 / f
 
-    A second bank of modulators writes, holds and is sent an array of its own in `factors` of the frames.
-    Mirrors that are on or off make b bit of $2^b - 1$ patterns, each of them written with one bit. Where
-    patterns take longer than $1 / f$, T is their time.
+    A second bank of modulators holds an array of its own in `factors` of the frames, and is sent and writes
+    those that change. Heaters and electro-optic modulators keep a value that does not change, so that it
+    takes no E_mod. With a driver's voltage, E_mod of an electro-optic modulator is $C V^2 / 4$ for the swing
+    V, that of random bits on its capacitance C. Mirrors that are on or off make b bit of $2^b - 1$ patterns,
+    each of them written with one bit, and again in each pass. Where patterns take longer than $1 / f$, T is
+    their time.
 
     o is the passes of calibration for each pass of work (`fourier_attn.optics.drift.recalibration`). The M
     steps of the reference's phase and the K averages look at the array that is there, so that it is written
@@ -233,6 +236,8 @@ def energy(
       factors: frames in which a second bank multiplies.
       digital_flops, digital_bytes: real operations of digital work, and bytes that cross memory for it, at
         the electronic reference's prices.
+      data: statistics of what is written; by default all phases are equally likely and all values change.
+        `measure_data` measures them.
     Raises: ValueError for converters without bits, for detection "field", which no detector does, and for
       numbers that cannot be.
     """
@@ -240,6 +245,7 @@ def energy(
     check("static_w", static_w, 0)
     check("factors", factors, 0, frames)
     prices = _checked(prices)
+    _check_data(data)
     one = frame(engine)
     share = 1 + recalibration(engine, one.pass_s(prices))
     frames, factors = frames * share, factors * share
@@ -250,19 +256,22 @@ def energy(
         write_bits = [1]
     written_j = sum(conversion_j("dac", bits, prices) for bits in write_bits)
     read_j = conversion_j("adc", _known("adc_bits", one.read_bits), prices)
-    writes = (frames * one.slices + factors) * one.points * one.patterns
+    sent = factors * data.factor_changed
+    shown = one.slices if one.patterns == 1 else one.passes * one.patterns
+    writes = (frames * shown + sent) * one.points
+    changes = (frames * shown * (data.changed if one.keeps else 1.0) + sent) * one.points
     on_s = frames * one.passes * one.pass_s(prices)
     reads = frames * one.passes * one.points * one.conversions
     light_w = (one.signal_w + one.reference_w) * prices["setting.light"]
     supply = 10 ** (prices["laser.feed_loss_db"] / 10) / prices["laser.wall_plug"]
     camera = one.receiver == "camera"
     receivers_w = one.points * one.amplifiers * prices["photodiode.receiver_w"]
-    bits = frames * one.bits + factors * one.factor_bits
+    bits = frames * one.bits + sent * one.factor_bits
     held_s = (frames + factors) * one.passes * one.pass_s(prices)
     return Energy(
         dac=writes * written_j,
-        modulator=writes * len(write_bits) * prices[f"{one.modulator}.write_j"],
-        hold=held_s * one.points * one.turns * prices[f"{one.modulator}.hold_w_per_pi"],
+        modulator=changes * _switching_j(engine, one, prices),
+        hold=held_s * one.points * data.turns(one.writers) * prices[f"{one.modulator}.hold_w_per_pi"],
         laser=on_s * one.points * light_w * supply,
         receiver=reads * prices["camera.pixel_j"] if camera else on_s * receivers_w,
         adc=0.0 if camera else reads * read_j,
@@ -272,6 +281,16 @@ def energy(
         hbm=bits * prices["hbm.bit_j"],
         digital=electronic_energy(digital_bytes, digital_flops, prices),
     )
+
+
+def _switching_j(engine: Engine, one: Frame, prices: Prices) -> float:
+    """Returns the energy in J that a written point takes if its values change."""
+    volts = engine.modulator.drive_v
+    if volts is None or one.modulator != "electro_optic":
+        return len(one.writers) * prices[f"{one.modulator}.write_j"]
+    one_sign = engine.modulator.encode in ("complex", "amplitude")
+    swings = [volts if one_sign and name == "dac_bits_amp" else 2 * volts for name in one.writers]
+    return sum(prices["electro_optic.capacitance_f"] * swing**2 / 4 for swing in swings)
 
 
 def conversion_j(kind: str, bits: int, prices: Prices) -> float:
@@ -294,6 +313,13 @@ def _checked(prices: Prices | None) -> Prices:
     for name, value in prices.items():
         check(name, value, TINY if name in POSITIVE else 0, 1.0 if name == "laser.wall_plug" else math.inf)
     return prices
+
+
+def _check_data(data: DataStatistics) -> None:
+    check("amp_turns", data.amp_turns, 0, 1)
+    check("phase_turns", data.phase_turns, 0, 2)
+    check("changed", data.changed, 0, 1)
+    check("factor_changed", data.factor_changed, 0, 1)
 
 
 def _writers(engine: Engine) -> tuple[str, ...]:
@@ -324,6 +350,7 @@ def seconds(
     factors: Number = 0.0,
     digital_flops: Number = 0.0,
     digital_bytes: Number = 0.0,
+    data: DataStatistics = UNKNOWN_DATA,
 ) -> Time:
     """Returns the time that a number of frames takes.
 
@@ -340,7 +367,7 @@ def seconds(
       prices: by the names of the component library; None: typical ones.
       engines: that work side by side.
       stages: how often results must be back before the next frames can be written.
-      factors, digital_flops, digital_bytes: as `energy` has them.
+      factors, digital_flops, digital_bytes, data: as `energy` has them.
     Raises: ValueError for numbers that cannot be.
     """
     check("frames", frames, 0)
@@ -348,10 +375,11 @@ def seconds(
     check("stages", stages, 0)
     check("engines", engines, 1)
     prices = _checked(prices)
+    _check_data(data)
     one = frame(engine)
     share = 1 + recalibration(engine, one.pass_s(prices))
     frames, stages, factors = frames * share, stages * share, factors * share
-    bits = frames * one.bits + factors * one.factor_bits
+    bits = frames * one.bits + factors * data.factor_changed * one.factor_bits
     return Time(
         optics=frames * one.passes * one.pass_s(prices) / engines,
         turnaround=stages * prices["link.turnaround_s"],

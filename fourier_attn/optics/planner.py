@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, SupportsIndex
 
 from fourier_attn.choices import check_choice
 from fourier_attn.optics.correlation_plan import check_multiply, plan_correlation, plan_position_lambda
+from fourier_attn.optics.cost import UNKNOWN_DATA
+from fourier_attn.optics.data_statistics import DataStatistics
 from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.transform_plan import check_field, plan_mix, plan_transform, transform_axes
 
@@ -29,6 +31,7 @@ class Plan(NamedTuple):
         apart, products with spectra, 6 for a complex product and 5 n log2 n for a transform.
       digital_bytes: that cross memory for digital transforms, 8 for a complex number each way.
       factors: frames in which a second bank of modulators multiplies what the first one writes.
+      factor_arrays: different arrays that it writes in them, one for each kernel.
     """
 
     frames: int
@@ -38,11 +41,22 @@ class Plan(NamedTuple):
     digital_flops: float = 0.0
     digital_bytes: float = 0.0
     factors: int = 0
+    factor_arrays: int = 0
 
     def load(self, times: float | int = 1) -> dict[str, Any]:
         """Returns the arguments of `cost.energy` and `cost.seconds` for a number of such operations."""
         names = ("frames", "factors", "digital_flops", "digital_bytes")
         return {name: times * getattr(self, name) for name in names}
+
+    def stationary(self, data: DataStatistics = UNKNOWN_DATA) -> DataStatistics:
+        """Returns statistics of a second bank that keeps a kernel for all frames that need it.
+
+        Args:
+          data: statistics of the first bank; default unknown.
+        """
+        if self.factors == 0:
+            return data
+        return data._replace(factor_changed=self.factor_arrays / self.factors)
 
 
 def plan(
@@ -76,7 +90,7 @@ def plan(
     image = None if shape is None else tuple(map(operator.index, shape))
     if not x or min(x) < 1:
         raise ValueError(f"sizes {x} must all be at least 1")
-    times, factors = 1, 0
+    times, factors, factor_arrays = 1, 0, 0
     if operation == "dft":
         sizes = tuple(x[axis] for axis in transform_axes(x, axes))
         arrays = math.prod(x) // math.prod(sizes)
@@ -92,6 +106,7 @@ def plan(
             chosen = plan_correlation(x, kernel, engine, image, boundary, prefer)
             check_multiply(multiply, chosen, engine)
             if multiply == "modulator":
+                factor_arrays = chosen.kernels
                 factors = chosen.transform.frames(chosen.arrays * math.prod(chosen.tiles) * chosen.kernels)
         else:
             lambdas = plan_position_lambda(x, kernel, engine, image, prefer)
@@ -105,4 +120,5 @@ def plan(
         digital_flops=digital.flops,
         digital_bytes=float(BYTES * digital.values),
         factors=factors,
+        factor_arrays=factor_arrays,
     )

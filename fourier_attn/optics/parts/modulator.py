@@ -19,11 +19,14 @@ class ModulatorType(NamedTuple):
       speed_hz: frames per second that it follows; patterns where it is `binary`.
       source: where that comes from, "published" or "recalled" (not looked up again).
       binary: whether a pixel is on or off, so that b bits take $2^b - 1$ patterns, by pulse widths.
+      keeps: whether a value stays without being written again. Panels refresh theirs, and mirrors are
+        loaded with each pattern.
     """
 
     speed_hz: float
     source: str
     binary: bool = False
+    keeps: bool = False
 
     def patterns(self, bits: int | None) -> int:
         """Returns the number of patterns that make up the levels of a frame."""
@@ -35,11 +38,13 @@ MODULATOR_TYPES: Mapping[str, ModulatorType] = {
         186e3,
         "published: bandwidth of 186 kHz (Photonics 2022, 9, 447); 140 us with air trenches (Micromachines "
         "2022, 13, 1509, table of heaters)",
+        keeps=True,
     ),
     "electro_optic": ModulatorType(
         120e9,
         "published: 120 Gbaud in thin-film lithium niobate (a homodyne chip's abstract); 20 Gb/s in silicon "
         "(Baehr-Jones 2012)",
+        keeps=True,
     ),
     "liquid_crystal": ModulatorType(
         205.0,
