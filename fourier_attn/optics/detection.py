@@ -17,7 +17,7 @@ from jaxtyping import Array, Complex, Float, Inexact
 from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.phases import phasor
 from fourier_attn.optics.quantise import quantise
-from fourier_attn.optics.random import Key, normal, sample, uniform
+from fourier_attn.optics.random import Key, normal, sample, stream, uniform
 from fourier_attn.optics.ranges import report
 
 BOLTZMANN_J_K = 1.380649e-23  # exact, SI
@@ -104,7 +104,8 @@ def _detect_steps(field: Array, laser: Array, engine: Engine, r: Array, keys: Ke
     one_for_each_pass = (-1,) + (1,) * (field.ndim - 1)
     reference = jax.lax.complex(references[0], references[1]).reshape(one_for_each_pass)
     power = _power(field + reference * jnp.sqrt(laser).astype(field.dtype))
-    power = _convert(_count(power, engine, keys), engine, keys.rounding, r)
+    still = _power(reference)
+    power = _convert(_count(power, engine, keys), engine, keys.rounding, r, still)
     if three_powers:
         re = (power[1] - power[0] - r**2) / (2 * r)
         im = (power[2] - power[0] - r**2) / (2 * r)
@@ -213,8 +214,20 @@ def _poisson(key: Key, mean: Array) -> Array:
     return jnp.moveaxis(counts.reshape(rows.shape), -1, 0)
 
 
-def _convert(signal: Array, engine: Engine, key: Key, r: Any) -> Array:
-    """Converts signals to digital numbers: full scale, clip, levels."""
+def _convert(signal: Array, engine: Engine, key: Key, r: Any, still: Any = 0.0) -> Array:
+    """Converts signals to digital numbers: jitter, full scale, clip, levels.
+
+    Args:
+      signal: at the converters.
+      engine: the engine.
+      key: PRNG key of jitter and rounding.
+      r: amplitude of the reference.
+      still: the part of the signal that is the same in all passes, which jitter does not change.
+    """
+    if engine.receiver.jitter_s is not None:  # slope of a sine at half the frame rate
+        slope = jax.lax.stop_gradient(jnp.pi * engine.frame_rate_hz * (signal - still))
+        noise = sample(normal, stream(key, "jitter"), signal.shape, signal.dtype)
+        signal = signal + engine.receiver.jitter_s * slope * noise
     report(engine, "adc", signal)
     if engine.receiver.adc_bits is None and engine.receiver.adc_range == "auto":
         return signal

@@ -5,7 +5,8 @@ takes off what there is at its time t0:
 
     mean(z(s) z(t)) = exp(-|t - s| / tau),    drift(t) = rms (z(t) - z(t0)),    t0 = t - t mod interval
 
-so that its variance is $2 rms^2 (1 - exp(-(t - t0) / tau))$. A device's seed has one path, of which every age
+so that its variance is $2 rms^2 (1 - exp(-(t - t0) / tau))$. Pixels drift independently, or correlate over a
+length, by `neighbours`. A device's seed has one path, of which every age
 sees its point, in whatever order ages are asked for: values at whole multiples of tau are a moving average of
 normal numbers that are counted in time, and between them those in the middle of two known ones are drawn, as
 the two determine them (a bridge), again and again.
@@ -69,7 +70,28 @@ def drift(device: Device, shape: tuple[int, ...], dtype: Any) -> Float[Array, ".
             since = age - jax.lax.rem(age, jnp.asarray(device.recalibrate_s, dtype))
         whole, place = _parts(jnp.stack([age, since]) / jnp.asarray(device.drift_time_s, dtype))
     now, then = jax.lax.map(lambda time: _point(key, time[0], time[1], shape), (whole, place))
-    return now - then
+    if device.drift_length_pitch is None:
+        return now - then
+    length = jnp.asarray(device.drift_length_pitch, dtype)
+    rows, cols = (neighbours(n, length) for n in shape[-2:])
+    return jnp.matmul(jnp.matmul(rows, now - then, precision="highest"), cols.T, precision="highest")
+
+
+def neighbours(n: int, length: Float[Array, ""]) -> Float[Array, "n n"]:
+    """Returns the matrix L that correlates n independent numbers of variance 1.
+
+        L L^T = exp(-|i - j| / l),    L[i, j] = exp(-(i - j) / l) sqrt(1 - exp(-2 / l)) for i >= j > 0
+
+    The first column is $exp(-i / l)$, without the root.
+
+    Args:
+      n: how many.
+      length: l, the correlation length.
+    """
+    place = jnp.arange(n, dtype=length.dtype)
+    distance = place[:, None] - place[None]
+    weights = jnp.where(distance < 0, 0.0, jnp.exp(-jnp.maximum(distance, 0.0) / length))
+    return weights * jnp.where(place == 0, 1.0, jnp.sqrt(-jnp.expm1(-2 / length)))[None]
 
 
 def timed(device: Device) -> Device:

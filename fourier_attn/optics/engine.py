@@ -16,6 +16,7 @@ from jaxtyping import Array, Inexact, Num
 
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.optics import detection, device, modulator, ranges
+from fourier_attn.optics.coupling import kept_share
 from fourier_attn.optics.drift import timed
 from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.random import Key, normal, sample, stream
@@ -195,7 +196,9 @@ def _write(x: Array, engine: Engine, keys: modulator.Keys) -> tuple[Array, Array
     """Returns the scale of each aperture, and its field in each pass."""
     ranges.report(engine, "dac", x)
     written = modulator.write(x, engine.modulator, keys, plain=engine.scale_free)
-    field = modulator.disturb(written, engine.modulator, engine.passes // engine.slices, keys.noise)
+    slow, passes = engine.modulator.settling_s, engine.passes // engine.slices
+    kept = None if slow is None else kept_share(slow, engine.frame_rate_hz)
+    field = modulator.disturb(written, engine.modulator, passes, keys.noise, kept)
     return written.scale, field
 
 

@@ -65,6 +65,11 @@ def _check_detection(engine: Any) -> None:
             f"detection={receiver.detection!r} is not a detector, so that "
             f"power_w={engine.laser.power_w} does nothing; choose 'hybrid90'"
         )
+    if engine.detector.detectors == 0 and receiver.jitter_s is not None:
+        raise ValueError(
+            f"detection={receiver.detection!r} has no converters, whose jitter_s={receiver.jitter_s} does "
+            "nothing; choose 'hybrid90'"
+        )
     if not engine.linear and (engine.dc_block or engine.backward == "optical" or engine.slices > 1):
         raise ValueError(
             f"detection={receiver.detection!r} loses the phase, which dc_block, slices and "

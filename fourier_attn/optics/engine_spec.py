@@ -321,6 +321,7 @@ class Engine:
             laser.power_drift_rms,
             laser.power_w,
             receiver.lo_drift,
+            receiver.jitter_s,
         )
         return any(strength is not None for strength in strengths)
 
@@ -334,6 +335,7 @@ class Engine:
             modulator.extinction_db,
             modulator.drive_v,
             modulator.drive_table,
+            modulator.settling_s,
             receiver.cmrr_db,
             receiver.adc_bits,
         )

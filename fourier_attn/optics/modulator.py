@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Inexact
 
+from fourier_attn.optics.coupling import leak_heat, settle
 from fourier_attn.optics.parts import Modulator
 from fourier_attn.optics.phases import angle, modulus, phasor
 from fourier_attn.optics.quantise import quantise, quantise_phase
@@ -65,7 +66,7 @@ def write(x: Inexact[Array, "*b n1 n2"], modulator: Modulator, keys: Keys, *, pl
       plain: whether nothing depends on the scale, so that the array itself is the field.
     """
     if plain:
-        return Written(jnp.ones((1,) * x.ndim, x.real.dtype), as_complex(x))
+        return Written(jnp.ones((1,) * x.ndim, x.real.dtype), _heated(as_complex(x), modulator))
     reach = _reach(modulator, x.real.dtype)
     if modulator.dac_range == "auto":
         scale = jax.lax.stop_gradient(jnp.max(jnp.abs(x), axis=(-2, -1), keepdims=True))
@@ -77,20 +78,30 @@ def write(x: Inexact[Array, "*b n1 n2"], modulator: Modulator, keys: Keys, *, pl
         scale = jnp.broadcast_to(full, (*x.shape[:-2], 1, 1))
     u = _bound(x * (1 / scale).astype(x.dtype), modulator)  # complex numbers are slow to divide
     field, swing = _modulate(u, modulator, reach, keys)
-    return Written(scale / reach, field, swing)
+    return Written(scale / reach, _heated(field, modulator), swing)
 
 
-def disturb(written: Written, modulator: Modulator, passes: int, key: Key) -> Array:
-    """Returns one field for each pass, (passes, ...), with the modulators' noise of that pass.
+def _heated(field: Array, modulator: Modulator) -> Array:
+    share = modulator.thermal_crosstalk
+    return field if share is None else leak_heat(field, share)
+
+
+def disturb(
+    written: Written, modulator: Modulator, passes: int, key: Key, kept: Array | None = None
+) -> Array:
+    """Returns one field for each pass, (passes, ...), with the modulators' memory and noise of that pass.
 
     Args:
       written: the field without noise.
       modulator: the modulators, with their noise.
       passes: number of passes.
       key: PRNG key of the noise.
+      kept: share of the last field that is left after a pass, None for modulators that settle at once.
     """
     shape = (passes, *written.field.shape)
     field = jnp.broadcast_to(written.field, shape)
+    if kept is not None:
+        field = settle(field, kept)
     strengths = (modulator.drive_noise_rms, modulator.amp_noise_rms, modulator.phase_noise_rms)
     kinds = sum(rms is not None for rms in strengths)
     if kinds == 0:
@@ -117,6 +128,7 @@ def coarse(modulator: Modulator) -> Modulator:
         modulator,
         dac_rounding="nearest",
         extinction_db=modulator.extinction_db if known else None,
+        thermal_crosstalk=None,
         compensated=known,
         **quiet,
     )

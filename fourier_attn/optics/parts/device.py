@@ -128,6 +128,13 @@ class Device:
         unit="s",
         least=TINY,
     )
+    drift_length_pitch: float | None = parameter(
+        None,
+        "correlation length l of the drift over pixels: drifts of pixels that are m rows and n columns apart "
+        "correlate by exp(-(m + n) / l); None: they are independent",
+        unit="pixel",
+        least=TINY,
+    )
     age_s: float = parameter(
         0.0, "time since the first calibration, at which nothing has drifted", unit="s", least=0
     )

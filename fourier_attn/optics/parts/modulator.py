@@ -119,6 +119,20 @@ class Modulator:
         "amplitude a gets this times sqrt(1 - a^2), most at the null",
         unit="rad",
     )
+    thermal_crosstalk: float | None = parameter(
+        None,
+        "part of a heater's phase that its next neighbour gets, and a modulator at the distance d (rows and "
+        'columns together) this to the power d; for encode="complex" and "phase". Nothing undoes it',
+        least=0,
+        most=0.5,
+    )
+    settling_s: float | None = parameter(
+        None,
+        "time constant tau of the modulators, whose field in a pass of the time T keeps exp(-T / tau) of the "
+        "field in the pass before; a call begins in the dark",
+        unit="s",
+        least=0,
+    )
     v_pi: float | None = parameter(
         None, "voltage for a phase shift of pi", unit="V", least=TINY, most=LARGEST
     )
@@ -145,6 +159,11 @@ class Modulator:
         check(self, ("dac_bits_amp",) if self.encode == "signed" else ())
         if self.drive_table is not None:
             self._check_table()
+        if self.thermal_crosstalk is not None and self.encode not in ("complex", "phase"):
+            raise ValueError(
+                f"thermal_crosstalk={self.thermal_crosstalk} is of phases, which encode={self.encode!r} does "
+                "not write; use 'complex' or 'phase'"
+            )
         if (self.v_pi is None) != (self.drive_v is None):
             raise ValueError(
                 f"v_pi={self.v_pi} and drive_v={self.drive_v} belong together; give both, or neither"

@@ -152,6 +152,11 @@ class Receiver:
     adc_full_scale: float | None = parameter(
         None, 'amplitude for adc_range="calibrated"; a network has one per layer', least=TINY
     )
+    jitter_s: float | None = noise(
+        "rms timing jitter of the detectors' converters, drawn for each number: noise of 2 pi f jitter of "
+        "the signal, as for a sine at f, half the frame rate",
+        unit="s",
+    )
     adc_rounding: str = choice("nearest", ("nearest", "stochastic"), "like `dac_rounding`")
 
     def __post_init__(self) -> None:
