@@ -123,8 +123,8 @@ class Linear(nn.Module):
       causal: sets $T[i, j] = 0$ for $j > i$, so that token i sees tokens $j <= i$ only. Default False.
       padding: "zero", or "tokens", which treats padding as tokens, as published. Default "zero".
       dtype: dtype of the computation; parameters stay float32. Default float32.
-    Masking: with padding="zero" padded tokens are set to zero first and have no influence. Outputs there are
-      not zero. With "tokens" the mask is ignored.
+    Masking: with padding="zero" padded tokens are set to zero first and have no influence. Outputs at padded
+      positions are not zero. With "tokens" the mask is ignored.
     Raises: ValueError for a longer sequence or another padding.
     Source: Lee-Thorpe et al., FNet: Mixing Tokens with Fourier Transforms, arXiv 2105.03824; $y = T x + b$:
       Torralba, Isola and Freeman, Foundations of Computer Vision, the chapter on transformers, eq. 1.4.
@@ -185,8 +185,8 @@ class Random(nn.Module):
         layer outside of a network. Layers with the same number and seed have the same matrices.
       padding: "zero", or "tokens", which treats padding as tokens, as published. Default "zero".
       dtype: dtype of the computation. Default float32.
-    Masking: with padding="zero" padded tokens are set to zero first and have no influence. Outputs there are
-      not zero. With "tokens" the mask is ignored.
+    Masking: with padding="zero" padded tokens are set to zero first and have no influence. Outputs at padded
+      positions are not zero. With "tokens" the mask is ignored.
     Raises: ValueError for a longer sequence, another padding, a negative seed or number, and in a module
       without a block in its path if no number is given.
     Source: Lee-Thorpe et al., FNet: Mixing Tokens with Fourier Transforms, arXiv 2105.03824.

@@ -45,12 +45,12 @@ class FourierMixing(OnEngine):
       eval_engine: engine of evaluation. Default None, the same as in training.
       prefer: plan for sizes that the engine does not have, "error" or "passes". Default "error".
       dtype: dtype of the result; transforms run in float32 at least, or as `method` says. Default float32.
-    Masking: "invariant" transforms each example over a length that depends only on its number of tokens n,
-      "own" over exactly n. In both cases neither the content nor the amount of padding has an influence on
-      real tokens. Padding must follow them. "invariant" costs as much as "zero" if all of `lengths` are the
-      padded length. "zero" sets padded tokens to zero first; the padded length t still sets the frequencies.
-      "tokens" ignores the mask: padding is treated as tokens, as published. Outputs at padded positions have
-      no meaning.
+        Masking: with "invariant" and "own", the length of each example's transform depends only on its number of
+      tokens. Padding then influences real tokens neither by its content nor by its amount. Padding must
+      follow the real tokens. With "zero", padded tokens are set to zero first, but the padded length t still
+      sets the frequencies. "tokens" ignores the mask: padding is treated as tokens, as published. Outputs at
+      padded positions have no meaning. "invariant" costs as much as "zero" if `lengths` has the padded length
+      only.
     Raises: ValueError for an unknown norm, padding or method, for more tokens than the last of `lengths`, for
       padding="invariant" or "own" with both an engine and a mask, and for a grid with a mask or an engine.
     Source: Lee-Thorpe et al., FNet: Mixing Tokens with Fourier Transforms, arXiv 2105.03824.

@@ -30,7 +30,7 @@ class GlobalFilter(nn.Module):
         spectrum is interpolated. Default (), a sequence.
       dtype: dtype of the result; transforms run in float32. Default float32.
     Masking: padded tokens are set to zero first, so that their content has no influence. The padded length t
-      has an influence, because the sequence wraps there. Outputs at padded positions are not zero.
+      has an influence, because the convolution wraps around at t. Outputs at padded positions are not zero.
     Raises: ValueError for a grid that the tokens do not fill, and for length or grid below 1.
     Source: Rao et al., Global Filter Networks for Image Classification, arXiv 2107.00645.
     """
