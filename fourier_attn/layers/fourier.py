@@ -45,7 +45,7 @@ class FourierMixing(OnEngine):
       eval_engine: engine of evaluation. Default None, the same as in training.
       prefer: plan for sizes that the engine does not have, "error" or "passes". Default "error".
       dtype: dtype of the result; transforms run in float32 at least, or as `method` says. Default float32.
-        Masking: with "invariant" and "own", the length of each example's transform depends only on its number of
+    Masking: with "invariant" and "own", the length of each example's transform depends only on its number of
       tokens. Padding then influences real tokens neither by its content nor by its amount. Padding must
       follow the real tokens. With "zero", padded tokens are set to zero first, but the padded length t still
       sets the frequencies. "tokens" ignores the mask: padding is treated as tokens, as published. Outputs at

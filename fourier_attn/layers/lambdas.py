@@ -68,7 +68,7 @@ class LambdaLayer(OnEngine):
       prefer: plan for sizes that the engine does not have, "error" or "passes". Default "error".
       dtype: dtype of the computation; parameters, softmax and sums over positions stay float32. Default
         float32.
-        Masking: padding gets no weight in the softmax, and values of padded tokens count as zero. Outputs at
+    Masking: padding gets no weight in the softmax, and values of padded tokens count as zero. Outputs at
       padded positions have no meaning.
     Raises: ValueError if heads does not divide d, for an even context, or for an unknown option.
     Source: Bello, LambdaNetworks: Modeling Long-Range Interactions Without Attention, arXiv 2102.08602;
