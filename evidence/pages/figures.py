@@ -24,7 +24,15 @@ from evidence.report import write
 from evidence.suite.ledger import Ledger
 from fourier_attn import atomic, command, paths, style
 from fourier_attn.inference import explain
-from fourier_attn.studies.engine import calibrate, drift, frontier, photons, robustness_sweep, tornado
+from fourier_attn.studies.engine import (
+    budget_figure,
+    calibrate,
+    drift,
+    frontier,
+    photons,
+    robustness_sweep,
+    tornado,
+)
 from fourier_attn.studies.inside import matrix_views
 
 
@@ -34,6 +42,7 @@ def plot_robustness(document: dict[str, Any]) -> Figure:
 
 
 FIGURES: dict[str, Callable[[dict[str, Any]], Figure]] = {
+    "studies/budget": budget_figure.plot,
     "studies/calibrate": calibrate.plot,
     "studies/drift-reviews": drift.plot,
     "studies/explain-attention": explain.plot,

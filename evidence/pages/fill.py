@@ -27,6 +27,7 @@ from evidence.pages.compiled import compiled_lengths, compiled_methods, compiled
 from evidence.pages.engine_accuracy import over_ages, over_joules, over_photons
 from evidence.pages.engine_errors import calibration_table, plan_table, tuning_table
 from evidence.pages.engines import kinds, parameters, presets
+from evidence.pages.field_units import link, published, stages, units
 from evidence.pages.findings import claims, noise, query_keys, validation_curves
 from evidence.pages.inside import attention_table, matrix_table, property_table
 from evidence.pages.language import perplexities
@@ -91,6 +92,10 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "speedup": partial(speedup, name="studies/speedup-fnet"),
     "frames": partial(frames, name="studies/speedup-fnet"),
     "components": parts,
+    "field-units": partial(units, name="studies/budget"),
+    "field-published": partial(published, name="studies/budget"),
+    "field-link": partial(link, name="studies/budget", engine="chip_11x11"),
+    "field-stages": partial(stages, name="studies/budget", engine="chip_11x11"),
     "pareto-fnet": partial(over_joules, name="studies/pareto-fnet"),
     "pareto-circular": partial(over_joules, name="studies/pareto-circular"),
     "calibration": partial(calibration_table, name="studies/calibrate"),

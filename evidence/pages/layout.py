@@ -14,7 +14,8 @@ from evidence.pages.markdown import NOT_RUN, Results, table
 
 IN_VIEW = 6  # rows of a longer table that are not folded
 PARAMETERS = tuple(f"parameters-{group}" for group in ("engine", "modulator", "device", "laser", "receiver"))
-WHOLE = ("claims", *PARAMETERS, "engine-kinds", "engine-presets", "skills")  # never folded
+FIELD = ("field-link", "field-published", "field-stages")
+WHOLE = ("claims", *PARAMETERS, "engine-kinds", "engine-presets", "skills", *FIELD)  # never folded
 PROVENANCE = "docs/provenance.md"
 SOURCE = re.compile(r"^<sub>(.*)</sub>$", re.MULTILINE)
 DOCUMENT = re.compile(r"(`[^`]+`|command unknown) \((results/\S+\.json)\)")  # a command and its file
@@ -147,6 +148,10 @@ ROWS: dict[str, tuple[str, ...]] = {
     "components": (
         *("`dac.level_j`", "`adc.level_j`", "`thermo_optic.hold_w_per_pi`"),
         *("`laser.wall_plug`", "`link.bit_j`", "`hbm.bit_j`"),
+    ),
+    "field-units": (
+        *("detected photons per MAC, signal", "optical aJ per MAC, detected signal"),
+        *("electrical fJ per MAC, all", "TOPS, overlapped", "TOPS/W, all", "TOPS/mm^2"),
     ),
     "pareto-fnet": ("1 |", "3 |", "7 |", "10 |", "12 |", " | exact transform"),
     "calibration": (

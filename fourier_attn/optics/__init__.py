@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from fourier_attn.optics.device_file import read_device
     from fourier_attn.optics.engine import optical_dft2
     from fourier_attn.optics.engine_spec import Engine
+    from fourier_attn.optics.field_units import Budget, budget
     from fourier_attn.optics.operations import (
         optical_circular_correlate,
         optical_dft,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from fourier_attn.optics.programs.through import through
 
 __all__ = [
+    "Budget",
     "DataStatistics",
     "Detection",
     "Device",
@@ -35,6 +37,7 @@ __all__ = [
     "Receiver",
     "Report",
     "Rule",
+    "budget",
     "calibrate",
     "calibrate_ranges",
     "measure_data",

@@ -240,7 +240,7 @@ def _convert(signal: Array, engine: Engine, key: Key, r: Any, still: Any = 0.0) 
         full = jax.lax.stop_gradient(highest)
         full = jnp.where(full > 0, full, 1.0)
     else:
-        amplitude = _full_scale(engine)
+        amplitude = full_scale(engine)
         full = amplitude if balanced else (amplitude + r) ** 2
     levels = quantise(
         signal / full,
@@ -253,7 +253,7 @@ def _convert(signal: Array, engine: Engine, key: Key, r: Any, still: Any = 0.0) 
     return full * levels
 
 
-def _full_scale(engine: Engine) -> Any:
+def full_scale(engine: Engine) -> Any:
     """Returns the given amplitude, or the largest possible one: of an aperture whose pixels are all 1.
 
     It is that of the light at the detectors, before digital factors.
