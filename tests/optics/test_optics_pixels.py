@@ -11,6 +11,7 @@ from conftest import normal
 from optical import KEY, QUICK, dft, exact, made, snr, waves
 
 from fourier_attn.optics import Engine, optical_dft2
+from fourier_attn.optics.calibration import corrections
 from fourier_attn.optics.device import is_exact, matrix
 
 FRESNEL = {"wavelength_m": 2e-6, "pixel_pitch_m": 1e-5}
@@ -20,7 +21,7 @@ OFF: dict[str, Any] = {
 }
 ON: dict[str, Any] = {
     **{"vignetting_db": 1.0, "pupil_radius": 4.0, "pitch_error": 0.02, "rotation_rad": 0.02},
-    **{"output_shift_pitch": (0.1, 0.0), "zernike_rad": (0.0,) * 9 + (0.1,), "defocus_m": 1e-4},
+    **{"output_shift_pitch": (0.1, -0.1), "zernike_rad": (0.0,) * 9 + (0.1,), "defocus_m": 1e-4},
 }
 
 
@@ -202,6 +203,19 @@ def test_no_optics_amplify(fields: dict[str, Any]) -> None:
         engine = drawn(rng, made(shape=(4, 5), **FRESNEL, **fields))
         whole = np.asarray(read(engine))
         assert np.linalg.svd(whole, compute_uv=False).max() <= 1 + 2e-6, engine.device
+
+
+@pytest.mark.slow
+def test_digital_factors_undo_what_is_of_single_pixels() -> None:
+    """Vignetting, aberrations and a shift; misplaced detectors mix pixels, so that an error stays."""
+    x, read = waves(5, 4, 5), jax.jit(matrix, compiler_options=QUICK)
+    off = made(shape=(4, 5), **FRESNEL, **OFF)
+    single = {name: ON[name] for name in ("vignetting_db", "zernike_rad", "output_shift_pitch", "defocus_m")}
+    for changes, least, most in ((single, 90, 200), ({"pitch_error": 0.02}, 15, 50)):
+        device = off.replace(**changes)
+        measured = Engine.from_measured(read(device), like=made(shape=(4, 5)))
+        assert least < snr(dft(x, corrections(device, measured)), exact(x)) < most
+        assert snr(dft(x, device), exact(x)) < 40
 
 
 def test_strengths_have_derivatives() -> None:
