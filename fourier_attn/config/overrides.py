@@ -30,11 +30,35 @@ def give_optional(flag: Any, optional: Mapping[str, str]) -> None:
     if optional and not isinstance(flag.value, ConfigDict):
         raise ValueError(f"--config.{next(iter(optional))} needs --config=NAME")
     config: Any = flag.value
-    for knob, value in optional.items():
+    for knob, value in _of_each_mixer(config, optional).items():
         if inside := [name for name in flag.override_values if name.startswith(f"{knob}.")]:
             raise ValueError(f"--config.{knob}={value} conflicts with --config.{inside[0]}; remove one")
         set_optional(config, knob, None if value == "None" else value)
         flag.override_values[knob] = value
+
+
+def _of_each_mixer(config: Config, optional: Mapping[str, str]) -> dict[str, str]:
+    """Replaces "model.engine" and "model.eval_engine" by these options of each mixer that has them.
+
+    Raises: ValueError where no mixer has them.
+    """
+    expanded: dict[str, str] = {}
+    for knob, value in optional.items():
+        part, _, field = knob.rpartition(".")
+        if part != "model" or field not in ("engine", "eval_engine"):
+            expanded[knob] = value
+            continue
+        own = config.model.mixer.name
+        places = {own: "model.mixer"} | {name: f"model.others.{name}" for name in config.model.others}
+        having = [place for name, place in places.items() if field in model.engine_fields(name)]
+        if not having:
+            able = ", ".join(name for name in model.MIXERS if field in model.engine_fields(name))
+            raise ValueError(
+                f"{knob}={value}: mixer {own!r} has no transform that an engine could compute; choose one of "
+                f"{able}"
+            )
+        expanded = {f"{place}.{field}": value for place in having} | expanded
+    return expanded
 
 
 def set_optional(config: Config, name: str, value: str | None) -> None:

@@ -1,16 +1,19 @@
 """Defines the layer of the adaptive Fourier neural operator."""
 
+from functools import partial
+
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.fields import from_data, not_an_option
 from fourier_attn.ops.afno import spectral_mlp
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.patches import same_proportions
 
 
-class AFNO(nn.Module):
+class AFNO(OnEngine):
     """Applies one small complex network to the features of every frequency (AFNO).
 
         y = irfft(shrink(W_2 relu(W_1 rfft(x) + b_1) + b_2)) + x
@@ -35,6 +38,10 @@ class AFNO(nn.Module):
       modes: share in (0, 1] of the frequencies that are kept on each axis, lowest first. Default 1.0.
       grid: (rows, cols) of an image; tokens of other images must have the same proportions. Default (), a
         sequence.
+      engine: optical engine that computes the transforms, see `fourier_attn.optics.through`. Two
+        real signals share a pass and its scale. Default None, exact.
+      eval_engine: engine of evaluation. Default None, the same as in training.
+      prefer: plan for sizes that the engine does not have, "error" or "passes". Default "error".
       dtype: dtype of the result; transforms and products run in float32. Default float32.
     Masking: padded tokens are set to zero first, so that their content has no influence. The padded length t
       has an influence, because it sets the frequencies. Outputs at padded positions are not zero.
@@ -69,11 +76,10 @@ class AFNO(nn.Module):
         kernels, biases = zip(dense("in", p, h), dense("out", h, p), strict=True)
         if mask is not None:
             x = jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
-        return spectral_mlp(
-            x.astype(self.dtype),
-            kernels,
-            biases,
+        f = partial(
+            spectral_mlp,
             threshold=self.threshold,
             modes=self.modes,
             grid=same_proportions(x.shape[-2], self.grid) if self.grid else None,
         )
+        return self.on_engine(f, x.astype(self.dtype), kernels, biases, train=train)

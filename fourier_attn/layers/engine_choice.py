@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from fourier_attn.optics import Engine
+from fourier_attn.optics import Engine, Rule, through
 from fourier_attn.optics.ranges import CONVERTERS, uncalibrated, with_full_scales
 from fourier_attn.optics.transform_plan import check_plan
 
@@ -45,6 +45,25 @@ class OnEngine(nn.Module, kw_only=True):
     def optical(self) -> bool:
         """Says whether training or evaluation uses an engine."""
         return self.engine is not None or self.eval_engine is not None
+
+    @nn.nowrap
+    def on_engine(self, f: Callable[..., Array], x: Array, *weights: Any, train: bool) -> Array:
+        """Returns f(x, *weights), with the transforms of what depends on x on the engine, if there is one.
+
+        Spectra of the weights alone stay exact: hardware computes them once for many inputs.
+
+        Args:
+          f: function of arrays, see `fourier_attn.optics.through`.
+          x: the data.
+          weights: further arguments of f.
+          train: whether the layer is called in training.
+        """
+        engine, key = self.choose_engine(train)
+        if engine is None or self.is_initializing():
+            return f(x, *weights)
+        rules = (Rule(engine, prefer=self.prefer),)
+        light = through(f, engine, key=key, rules=rules, argnums=0, custom_derivatives="inline")
+        return light(x, *weights)
 
     @nn.nowrap
     def choose_engine(self, train: bool) -> tuple[Engine | None, Array | None]:

@@ -1,16 +1,19 @@
 """Defines the global filter as a layer."""
 
+from functools import partial
+
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.fields import from_data, from_model, not_an_option
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.global_filter import bins, global_filter, resample_filter
 from fourier_attn.ops.patches import same_proportions
 
 
-class GlobalFilter(nn.Module):
+class GlobalFilter(OnEngine):
     """Multiplies the spectrum of each feature by a learned transfer function (GFNet).
 
         y[:, j] = irfft(W[:, j] rfft(x[:, j]))         over tokens, for each feature j
@@ -28,6 +31,10 @@ class GlobalFilter(nn.Module):
         interpolated over frequency, which is approximate. A run sets it. Default 512.
       grid: (rows, cols) of the image that the filter is stored for. For images of the same proportions its
         spectrum is interpolated. Default (), a sequence.
+      engine: optical engine that computes the transforms, see `fourier_attn.optics.through`. Two
+        real signals share a pass and its scale. Default None, exact.
+      eval_engine: engine of evaluation. Default None, the same as in training.
+      prefer: plan for sizes that the engine does not have, "error" or "passes". Default "error".
       dtype: dtype of the result; transforms run in float32. Default float32.
     Masking: padded tokens are set to zero first, so that their content has no influence. The padded length t
       has an influence, because the convolution wraps around at t. Outputs at padded positions are not zero.
@@ -54,4 +61,5 @@ class GlobalFilter(nn.Module):
         t = x.shape[-2]
         there = same_proportions(t, stored) if self.grid else (t,)
         filter = resample_filter(filter, stored, there)
-        return global_filter(x.astype(self.dtype), filter, grid=there if self.grid else None)
+        f = partial(global_filter, grid=there if self.grid else None)
+        return self.on_engine(f, x.astype(self.dtype), filter, train=train)

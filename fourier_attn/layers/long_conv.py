@@ -1,5 +1,6 @@
 """Defines long convolution as a layer."""
 
+from functools import partial
 from typing import Any, ClassVar
 
 import flax.linen as nn
@@ -9,6 +10,7 @@ from jaxtyping import Array, Bool, Float
 
 from fourier_attn.layers.cache import Cursor, keep_last
 from fourier_attn.layers.causality import check_causal
+from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.fields import from_data, from_model, not_an_option
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.long_conv import check, long_convolve
@@ -16,7 +18,7 @@ from fourier_attn.ops.patches import same_proportions, scan_order
 from fourier_attn.ops.steps import convolve_step
 
 
-class LongConvolution(nn.Module):
+class LongConvolution(OnEngine):
     """Convolves each feature with a learned filter that is as long as the sequence (long convolution).
 
         y[i, j] = sum_k w[k, j] x[i - k, j]
@@ -42,11 +44,16 @@ class LongConvolution(nn.Module):
         `scan` only. Default (), a sequence.
       scan: order in which the tokens of a grid are lined up: "rows", "columns", or "snake", which reverses
         every second row so that neighbours in the line are neighbours in the image. Default "rows".
+      engine: optical engine that computes the transforms, see `fourier_attn.optics.through`. Two
+        real signals share a pass and its scale. Default None, exact.
+      eval_engine: engine of evaluation. Default None, the same as in training.
+      prefer: plan for sizes that the engine does not have, "error" or "passes". Default "error".
       dtype: dtype of the result; transforms run in float32. Default float32.
     Masking: padded tokens are set to zero first, so that their content has no influence. With
       boundary="linear" real tokens get the same result as without padding. With "circular" the padded length
       t has an influence. Outputs at padded positions are not zero.
-    Raises: ValueError for a longer sequence, an unknown boundary, and causal with "circular" or a grid.
+    Raises: ValueError for a longer sequence, an unknown boundary, and causal with "circular", a grid or an
+      engine.
     Source: Fu et al., Simple Hardware-Efficient Long Convolutions for Sequence Modeling, arXiv 2302.06646.
     """
 
@@ -91,7 +98,8 @@ class LongConvolution(nn.Module):
                 return convolve_step(window, kernel[:longest])[:, None]
         order = scan_order(same_proportions(t, self.grid) if self.grid else (1, t), self.scan)
         lined = x if self.scan == "rows" else x[:, order]
-        y = long_convolve(lined, kernel, boundary=self.boundary, causal=self.causal)
+        f = partial(long_convolve, boundary=self.boundary, causal=self.causal)
+        y = self.on_engine(f, lined, kernel, train=train)
         return y if self.scan == "rows" else y[:, np.argsort(order)]
 
     def _distance(self) -> np.ndarray:

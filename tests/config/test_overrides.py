@@ -5,6 +5,8 @@ import re
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,6 +52,23 @@ def test_none_and_names_of_engines_are_given_on_a_command_line() -> None:
     named = read(f"{ENGINE}=hostile")
     assert presets.build(named.model.mixer.engine) == presets.preset("hostile")
     assert read("model.mixer.eval_engine=ideal").model.mixer.eval_engine.shape == (11, 11)
+    assert presets.build(read("model.engine=hostile").model.mixer.engine) == presets.preset("hostile")
+
+
+def test_an_engine_for_all_mixers_is_given_on_a_command_line() -> None:
+    """Those of a layout, too; an option of one mixer comes before it."""
+    words = ["--config=fnet:reviews", "--config.model.engine=chip_11x11"]
+    assert grid.read(words).model.mixer.padding == "zero"  # as for --config.model.mixer.engine
+    words = ["--config=mixer:attention-reviews", "--config.model.engine=chip_11x11"]
+    with pytest.raises(
+        ValueError, match="model.engine=chip_11x11: mixer 'attention' has no transform .*afno"
+    ):
+        grid.read(words)
+    c = config.default("attention", others=("fourier", "afno", "identity"))
+    flag: Any = SimpleNamespace(value=c, override_values={})
+    config.give_optional(flag, {"model.engine": "chip_11x11", "model.others.afno.engine": "hostile"})
+    assert presets.build(c.model.others.fourier.engine) == presets.preset("chip_11x11")
+    assert presets.build(c.model.others.afno.engine) == presets.preset("hostile")
 
 
 def test_the_last_override_of_a_knob_holds() -> None:

@@ -17,9 +17,12 @@ from optical import QUICK, frames_sent, made
 
 from fourier_attn import config, model, train
 from fourier_attn.inference import evaluation
+from fourier_attn.layers.afno import AFNO
 from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.fourier import FourierMixing
+from fourier_attn.layers.global_filter import GlobalFilter
 from fourier_attn.layers.lambdas import LambdaLayer
+from fourier_attn.layers.long_conv import LongConvolution
 from fourier_attn.ops.lambdas import lambda_layer
 from fourier_attn.optics import Engine, optical_dft2, optical_position_lambda, plan
 from fourier_attn.optics.presets import preset, scaled
@@ -31,6 +34,9 @@ LAYERS = {
     "fourier": partial(FourierMixing, norm="tokens", padding="zero"),
     "circular": partial(CircularAttention, heads=2, shape=(3, 4), kernel=(2, 3), boundary="zero"),
     "lambda": partial(LambdaLayer, k=3, u=2, heads=2),
+    "global_filter": partial(GlobalFilter, length=6),
+    "afno": partial(AFNO, blocks=3, grid=(2, 3)),
+    "long_conv": partial(LongConvolution, length=9),
     "lambda, whole length": partial(LambdaLayer, k=3, context=0, length=6),
 }
 
@@ -159,6 +165,8 @@ def test_an_engine_is_configured_parameter_by_parameter() -> None:
 def test_a_causal_lambda_has_no_optical_form() -> None:
     with pytest.raises(ValueError, match="causal=True has no optical form"):
         LambdaLayer(causal=True, engine=Engine()).init(jax.random.key(0), normal(1, 6, 4))
+    with pytest.raises(ValueError, match="causal=True has no optical form"):
+        LongConvolution(length=6, causal=True, engine=Engine()).init(jax.random.key(0), normal(1, 6, 4))
 
 
 @pytest.mark.slow
