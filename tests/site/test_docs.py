@@ -102,7 +102,7 @@ def known(knob: str) -> bool:
     for mixer in MIXERS:
         engine = "chip_11x11" if engine_fields(mixer) else None
         names = config.default(mixer, engine=engine).to_dict()
-        if knob in config_file.flat(names) or knob == "model.mixer.engine":
+        if knob in config_file.flat(names) or knob in ("model.mixer.engine", "model.engine"):
             return True
     return False
 
