@@ -174,6 +174,52 @@ def test_a_distance_from_the_focal_plane_is_fresnels() -> None:
     assert snr(dft(x, engine.replace(defocus_m=talbot / 2)), exact(x)) < 20
 
 
+def sheared(x: np.ndarray, slope: float) -> np.ndarray:
+    """Moves the pixels of each column by the slope times its place, one after another."""
+    result = np.zeros_like(x)
+    for col, place in enumerate(axis(x.shape[1])):
+        for row, from_row in enumerate(axis(x.shape[0])):
+            result[:, col] += x[row, col] * np.sinc(axis(x.shape[0]) - from_row - slope * place)
+    return result
+
+
+@pytest.mark.parametrize("batch", [1, pytest.param(40, marks=pytest.mark.slow)])
+def test_all_effects_act_in_the_order_of_the_light(batch: int) -> None:
+    """Aberrations, misplaced detectors, lens, effects of a detector's place: by stages, or as one matrix."""
+    n, s, angle, radius = 6, 0.97, 0.1, 2.0
+    effects: dict[str, Any] = {
+        **{"vignetting_db": 1.0, "zernike_rad": (0.0, 0.0, 0.0, 0.0, 0.2), "output_shift_pitch": (0.2, -0.1)},
+        **{"rotation_rad": angle, "pitch_error": s - 1, "pupil_radius": radius, "fill_factor": 0.8},
+        **{"shift_pitch": (0.1, 0.3), "defocus_m": 1e-4, "defocus_rad": 0.3, "insertion_loss_db": 3.0},
+    }
+    x = np.asarray(waves(n, n), complex)
+    y, rho = axis(n)[:, None] / 3, ((axis(n)[:, None] / 3) ** 2 + (axis(n) / 3) ** 2)
+    place = (y / math.sqrt(2), axis(n) / 3 / math.sqrt(2))
+    field = x * np.exp(0.3j * rho) * 10 ** (-rho / 20)
+    field = field * np.exp(0.2j * math.sqrt(6) * (place[1] ** 2 - place[0] ** 2))
+    field = field * np.exp(-2j * np.pi * (0.2 * axis(n)[:, None] - 0.1 * axis(n)) / n)
+    field = sheared(field, math.tan(angle / 2))
+    field = sheared(sheared(field.T, -math.sin(angle)).T, math.tan(angle / 2))
+    resampled = math.sqrt(s) * np.sinc(axis(n) - s * axis(n)[:, None])
+    k = np.add.outer(axis(n), axis(n)) / (3 * radius)
+    c = 1 / (1 + 1j * n / (math.pi * (3 * radius) ** 2))
+    lens = turns(axis(n), axis(n) / n) / math.sqrt(n) * np.sqrt(c) * np.exp(-c * k**2)
+    field = (resampled @ lens).T @ field @ (resampled @ lens)
+    down, right = axis(n)[:, None] / n, axis(n) / n
+    first = s * (math.cos(angle) * down - math.sin(angle) * right) + 0.2 / n
+    second = s * (math.sin(angle) * down + math.cos(angle) * right) - 0.1 / n
+    field = (
+        field
+        * np.exp(-2j * np.pi * (0.1 * first + 0.3 * second))
+        * np.sinc(0.8 * first)
+        * np.sinc(0.8 * second)
+    )
+    field = field * np.exp(-1j * np.pi * 2e-6 * 1e-4 / 1e-10 * (first**2 + second**2))
+    engine = made(shape=(n, n), centered=True, **FRESNEL, **effects)
+    found = dft(jnp.tile(jnp.asarray(x, jnp.complex64), (batch, 1, 1)), engine)
+    np.testing.assert_allclose(found, np.tile(field, (batch, 1, 1)), atol=2e-5)
+
+
 def drawn(rng: np.random.Generator, engine: Engine) -> Engine:
     """About half of all linear effects at random strengths, the others at their limits."""
     strengths = {
