@@ -44,6 +44,8 @@ SHOWN = [
     *((module, name) for module, name in PUBLIC if name not in EXEMPT),
     ("fourier_attn.optics.engine", "optical_dft2"),
     ("fourier_attn.optics.planner", "plan"),
+    ("fourier_attn.optics.coherence", "modes"),
+    ("fourier_attn.optics.channels", "detuning_error"),
 ]
 
 

@@ -55,8 +55,13 @@ class CorrelationPlan(NamedTuple):
     @property
     def frames(self) -> int:
         """Counts frames: one transform of the signal for all kernels, and one back for each product."""
+        return self.lots(1)
+
+    def lots(self, channels: int) -> int:
+        """Counts lots of frames in which a number of channels run at once."""
         arrays = self.arrays * math.prod(self.tiles)
-        return self.transform.frames(arrays) + self.transform.frames(arrays * self.kernels)
+        back = arrays * self.kernels
+        return self.transform.frames(arrays, channels) + self.transform.frames(back, channels)
 
     def digital(self, multiply: str) -> DigitalWork:
         """Counts the digital work of transforms, kernels' spectra and digital products."""

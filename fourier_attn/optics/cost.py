@@ -75,6 +75,7 @@ class Frame(NamedTuple):
       conversions: of a point in one pass; 0 where nothing detects.
       amplifiers: of a point.
       read_bits: theirs.
+      channels: frames that run at once, on modulators and detectors of their own.
       pass_hz: passes per second, were the modulators fast enough.
       signal_w: optical power of a pixel that is written with 1, as it leaves the modulators.
       reference_w: optical power of the reference for one pixel, at the modulators' end.
@@ -91,6 +92,7 @@ class Frame(NamedTuple):
     conversions: int
     amplifiers: int
     read_bits: int | None
+    channels: int
     pass_hz: float
     signal_w: float
     reference_w: float
@@ -148,6 +150,7 @@ def frame(engine: Engine) -> Frame:
         conversions=detector.converters,
         amplifiers=engine.receiver.amplifiers_per_pixel,
         read_bits=engine.receiver.adc_bits,
+        channels=engine.channels.count,
         pass_hz=engine.frame_rate_hz,
         signal_w=signal_w,
         reference_w=detected * engine.receiver.lo_ratio
@@ -200,6 +203,7 @@ def energy(
     prices: Prices | None = None,
     static_w: Number = 0.0,
     factors: Number = 0.0,
+    lots: Number | None = None,
     digital_flops: Number = 0.0,
     digital_bytes: Number = 0.0,
     data: DataStatistics = UNKNOWN_DATA,
@@ -208,11 +212,14 @@ def energy(
 
         E = frames (E_convert + E_power + E_move) (1 + o) + E_digital
         E_convert = N1 N2 (S sum_i (E_dac(b_i) + changed E_mod) + P T turns W_hold + P n_adc E_adc(b))
-        E_power = P T (N1 N2 W_laser 10^(loss / 10) / wall_plug + N1 N2 n_amp W_rx + W_static)
+        E_power = P T (N1 N2 W_laser 10^(loss / 10) / wall_plug + N1 N2 n_amp W_rx + W_static / C)
         W_laser = W_signal + W_reference
         E_move = bits (E_link + 2 E_sram + E_hbm),    bits = N1 N2 (S sum_i b_i + P n_adc b)
         E_adc(b) = max(2^b E_level, 4^b E_thermal)    and E_dac likewise
         E_digital = W_gpu max(digital_bytes / bandwidth, digital_flops / rate),    T = 1 / f
+
+    C channels run at once, wavelengths times apertures, each with light, modulators and detectors of its own.
+    So they share W_static alone, and channels that stay dark in a lot of frames are lit nevertheless.
 
     A second bank of modulators holds an array of its own in `factors` of the frames, and is sent and writes
     those that change. Heaters and electro-optic modulators keep a value that does not change, so that it
@@ -234,6 +241,8 @@ def energy(
       prices: by the names of the component library; None: typical ones.
       static_w: power that is always on besides, W. Nothing is published; 0 leaves it out.
       factors: frames in which a second bank multiplies.
+      lots: of frames in which all channels run at once; None: frames / channels. A channel without a frame is
+        lit and its receivers are on.
       digital_flops, digital_bytes: real operations of digital work, and bytes that cross memory for it, at
         the electronic reference's prices.
       data: statistics of what is written; by default all phases are equally likely and all values change.
@@ -248,6 +257,7 @@ def energy(
     _check_data(data)
     one = frame(engine)
     share = 1 + recalibration(engine, one.pass_s(prices))
+    lots = share * _lots(lots, frames, one.channels)
     frames, factors = frames * share, factors * share
     if one.conversions == 0:
         raise ValueError("detection='field' is not a detector, so has no energy; choose 'hybrid90' or 'psi4'")
@@ -260,7 +270,8 @@ def energy(
     shown = one.slices if one.patterns == 1 else one.passes * one.patterns
     writes = (frames * shown + sent) * one.points
     changes = (frames * shown * (data.changed if one.keeps else 1.0) + sent) * one.points
-    on_s = frames * one.passes * one.pass_s(prices)
+    on_s = lots * one.passes * one.pass_s(prices)
+    lit_s = on_s * one.channels
     reads = frames * one.passes * one.points * one.conversions
     light_w = (one.signal_w + one.reference_w) * prices["setting.light"]
     supply = 10 ** (prices["laser.feed_loss_db"] / 10) / prices["laser.wall_plug"]
@@ -272,8 +283,8 @@ def energy(
         dac=writes * written_j,
         modulator=changes * _switching_j(engine, one, prices),
         hold=held_s * one.points * data.turns(one.writers) * prices[f"{one.modulator}.hold_w_per_pi"],
-        laser=on_s * one.points * light_w * supply,
-        receiver=reads * prices["camera.pixel_j"] if camera else on_s * receivers_w,
+        laser=lit_s * one.points * light_w * supply,
+        receiver=reads * prices["camera.pixel_j"] if camera else lit_s * receivers_w,
         adc=0.0 if camera else reads * read_j,
         static=on_s * static_w,
         link=bits * prices["link.bit_j"],
@@ -302,6 +313,14 @@ def conversion_j(kind: str, bits: int, prices: Prices) -> float:
       prices: values by the names of the component library.
     """
     return max(2.0**bits * prices[f"{kind}.level_j"], 4.0**bits * prices["converter.thermal_j"])
+
+
+def _lots(lots: Number | None, frames: Number, channels: int) -> Number:
+    """Returns the lots of frames; None: as many as full channels take."""
+    if lots is None:
+        return frames / channels
+    check("lots", lots, 0)
+    return lots
 
 
 POSITIVE = ("laser.wall_plug", "link.bytes_per_s", "setting.frame_rate", "gpu.bytes_per_s", "gpu.flop_per_s")
@@ -348,13 +367,14 @@ def seconds(
     engines: int = 1,
     stages: Number = 0,
     factors: Number = 0.0,
+    lots: Number | None = None,
     digital_flops: Number = 0.0,
     digital_bytes: Number = 0.0,
     data: DataStatistics = UNKNOWN_DATA,
 ) -> Time:
     """Returns the time that a number of frames takes.
 
-        t = (frames P T / engines + stages turnaround + bytes / bandwidth) (1 + o) + t_digital
+        t = (lots P T / engines + stages turnaround + bytes / bandwidth) (1 + o) + t_digital
         t_digital = max(digital_bytes / bandwidth, digital_flops / rate)   of the electronic reference
 
     o is the passes of calibration for each pass of work (`fourier_attn.optics.drift.recalibration`). The
@@ -367,7 +387,7 @@ def seconds(
       prices: by the names of the component library; None: typical ones.
       engines: that work side by side.
       stages: how often results must be back before the next frames can be written.
-      factors, digital_flops, digital_bytes, data: as `energy` has them.
+      factors, lots, digital_flops, digital_bytes, data: as `energy` has them.
     Raises: ValueError for numbers that cannot be.
     """
     check("frames", frames, 0)
@@ -378,10 +398,11 @@ def seconds(
     _check_data(data)
     one = frame(engine)
     share = 1 + recalibration(engine, one.pass_s(prices))
+    lots = share * _lots(lots, frames, one.channels)
     frames, stages, factors = frames * share, stages * share, factors * share
     bits = frames * one.bits + factors * data.factor_changed * one.factor_bits
     return Time(
-        optics=frames * one.passes * one.pass_s(prices) / engines,
+        optics=lots * one.passes * one.pass_s(prices) / engines,
         turnaround=stages * prices["link.turnaround_s"],
         transfer=bits / 8 / prices["link.bytes_per_s"],
         digital=electronic_seconds(digital_bytes, digital_flops, prices),

@@ -35,7 +35,9 @@ def leak_heat(field: Complex[Array, "*b n1 n2"], share: Any) -> Complex[Array, "
     return field * phasor(leaked - phases)
 
 
-def settle(field: Complex[Array, "p *b n1 n2"], kept: Any) -> Complex[Array, "p *b n1 n2"]:
+def settle(
+    field: Complex[Array, "p *b n1 n2"], kept: Any, *, channels: bool = False
+) -> Complex[Array, "p *b n1 n2"]:
     """Returns the fields of modulators that follow their drive with a first-order response.
 
         E[t] = (1 - k) D[t] + k E[t - 1],    k = exp(-T / tau)
@@ -46,7 +48,10 @@ def settle(field: Complex[Array, "p *b n1 n2"], kept: Any) -> Complex[Array, "p 
     Args:
       field: D, the fields of modulators that settle at once, for each pass.
       kept: k, the share of the last field that is left after a pass.
+      channels: whether axes 2 and 3 are channels of a pass, each with modulators of its own.
     """
+    if channels:
+        return jax.vmap(jax.vmap(settle, (2, None), 2), (2, None), 2)(field, kept)
     drive = jnp.moveaxis(field, 0, -3)
     steps = drive.reshape(-1, *drive.shape[-2:])
     kept = jnp.asarray(kept, field.real.dtype).astype(field.dtype)

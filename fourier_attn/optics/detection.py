@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Complex, Float, Inexact
+from jaxtyping import Array, Inexact
 
 from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.phases import phasor
@@ -33,9 +33,27 @@ class Keys(NamedTuple):
     rounding: Key = None
 
 
-def detect(
-    field: Complex[Array, "m *b n1 n2"], laser: Float[Array, "m *b 1 1"], engine: Engine, keys: Keys
-) -> Inexact[Array, "*b n1 n2"]:
+class Light(NamedTuple):
+    """Holds the light at the detectors in each of m passes.
+
+    Args:
+      field: that interferes with the reference, (m, ..., n1, n2).
+      laser: relative power of the laser in each pass, (m, ..., 1, 1).
+      excess: power beyond $|field|^2$, which does not interfere; None: there is none.
+    """
+
+    field: Array
+    laser: Array
+    excess: Array | None = None
+
+    @property
+    def power(self) -> Array:
+        """Returns the power without a reference."""
+        power = _square(self.field)
+        return power if self.excess is None else power + self.excess
+
+
+def detect(light: Light, engine: Engine, keys: Keys) -> Inexact[Array, "*b n1 n2"]:
     """Returns what the engine's detection gives for the field in its m passes: E, Re E, |E| or |E|^2.
 
     The laser's power in each pass lights signal and reference. Every detector has shot noise (variance =
@@ -43,37 +61,39 @@ def detect(
     noise and signal, but not through the noise's size.
 
     Args:
-      field: light at the detectors, one for each of m passes.
-      laser: relative power of the laser in each pass.
+      light: at the detectors, in each of m passes.
       engine: the engine, with its receiver.
       keys: PRNG keys of the noise.
     """
+    field, laser, excess = light
     if engine.laser.rin_db_hz is not None or engine.laser.power_drift_rms is not None:
         field = field * jnp.sqrt(laser).astype(field.dtype)
+        excess = None if excess is None else excess * laser
     if engine.receiver.detection == "field":
         return field[0]
     if engine.receiver.lo_drift is not None:
         noise = sample(normal, keys.reference, (*field.shape[:-2], 1, 1), field.real.dtype)
         field = field * phasor(engine.receiver.lo_drift * noise)
+    light = Light(field, laser, excess)
     if engine.receiver.detection == "intensity":
-        return _detect_power(field, engine, keys)
+        return _detect_power(light, engine, keys)
     if engine.receiver.detection == "amplitude":
-        return _root(_detect_power(field, engine, keys))
+        return _root(_detect_power(light, engine, keys))
     r = jnp.sqrt(jnp.asarray(engine.receiver.lo_ratio, field.real.dtype))
     if engine.receiver.detection == "homodyne_re":
-        return _detect_pairs(field.real[None, 0], field[0], laser[0], engine, r, keys)[0]
+        return _detect_pairs(field.real[None, 0], light, engine, r, keys)[0]
     if engine.receiver.detection == "hybrid90":
-        return _detect_both_parts(field[0], laser[0], engine, r, keys)
-    return _detect_steps(field, laser, engine, r, keys)
+        return _detect_both_parts(light, engine, r, keys)
+    return _detect_steps(light, engine, r, keys)
 
 
-def _power(field: Array) -> Array:
+def _square(field: Array) -> Array:
     return field.real**2 + field.imag**2
 
 
-def _detect_power(field: Array, engine: Engine, keys: Keys) -> Array:
+def _detect_power(light: Light, engine: Engine, keys: Keys) -> Array:
     """Detects |E|^2 in one pass, without a reference."""
-    return _convert(_count(_power(field), engine, keys), engine, keys.rounding, 0.0)[0]
+    return _convert(_count(light.power, engine, keys), engine, keys.rounding, 0.0)[0]
 
 
 @jax.custom_jvp
@@ -87,8 +107,9 @@ def _root_jvp(primals, tangents):  # finite in the dark, where the derivative of
     return root, jnp.where(root > 0, tangents[0] / jnp.where(root > 0, 2 * root, 1.0), 0.0)
 
 
-def _detect_steps(field: Array, laser: Array, engine: Engine, r: Array, keys: Keys) -> Array:
+def _detect_steps(light: Light, engine: Engine, r: Array, keys: Keys) -> Array:
     """Detects E from several passes, each with another phase of the reference."""
+    field, laser, excess = light
     three_powers = engine.receiver.detection == "linear3"
     steps = len(field)
     if three_powers:  # the first pass has no reference
@@ -103,8 +124,9 @@ def _detect_steps(field: Array, laser: Array, engine: Engine, r: Array, keys: Ke
         references = references * jnp.array([[0.0, 1.0, 1.0]], r.dtype)
     one_for_each_pass = (-1,) + (1,) * (field.ndim - 1)
     reference = jax.lax.complex(references[0], references[1]).reshape(one_for_each_pass)
-    power = _power(field + reference * jnp.sqrt(laser).astype(field.dtype))
-    still = _power(reference)
+    power = _square(field + reference * jnp.sqrt(laser).astype(field.dtype))
+    power = power if excess is None else power + excess
+    still = _square(reference)
     power = _convert(_count(power, engine, keys), engine, keys.rounding, r, still)
     if three_powers:
         re = (power[1] - power[0] - r**2) / (2 * r)
@@ -116,21 +138,22 @@ def _detect_steps(field: Array, laser: Array, engine: Engine, r: Array, keys: Ke
     return jax.lax.complex(re, im)
 
 
-def _detect_both_parts(field: Array, laser: Array, engine: Engine, r: Array, keys: Keys) -> Array:
+def _detect_both_parts(light: Light, engine: Engine, r: Array, keys: Keys) -> Array:
     """Detects E from two balanced pairs at once; the phase between them is off by `lo_phase_err`."""
-    re, im = field.real, field.imag
+    re, im = light.field.real[0], light.field.imag[0]
     if engine.receiver.lo_phase_err is not None:
         im = im * jnp.cos(engine.receiver.lo_phase_err) - re * jnp.sin(engine.receiver.lo_phase_err)
-    re, im = _detect_pairs(jnp.stack([re, im]), field, laser, engine, r, keys)
+    re, im = _detect_pairs(jnp.stack([re, im]), light, engine, r, keys)
     return jax.lax.complex(re, im)
 
 
-def _detect_pairs(parts: Array, field: Array, laser: Array, engine: Engine, r: Array, keys: Keys) -> Array:
+def _detect_pairs(parts: Array, light: Light, engine: Engine, r: Array, keys: Keys) -> Array:
     """Parts of E, a balanced pair of detectors for each, in units of E: sum of both noises, one draw."""
+    laser = light.laser[0]
     signal = parts * jnp.sqrt(laser)[None]
     share = 1 / engine.detector.detectors  # of the light, for each detector
     gain = 4 * share * r  # of the difference over the signal
-    total = 2 * share * (_power(field) + r**2 * laser)[None]  # of the light on both
+    total = 2 * share * (light.power[0] + r**2 * laser)[None]  # of the light on both
     if engine.capacities:
         difference = gain * signal
         first, second = _limit((total + difference) / 2, engine), _limit((total - difference) / 2, engine)

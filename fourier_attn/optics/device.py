@@ -61,7 +61,7 @@ def _product(rows: Complex[Array, "b p"], transfer: Complex[Array, "p p"]) -> Co
 def is_exact(engine: Engine) -> bool:
     """Says whether nothing but the lens is in the way."""
     effects = (*STATIC, "phase_drift_rms", "gain_drift_rms", "insertion_loss_db", "transfer")
-    return all(getattr(engine.device, name) is None for name in effects)
+    return engine.laser.detuning is None and all(getattr(engine.device, name) is None for name in effects)
 
 
 def lens(field: Array, engine: Engine) -> Array:
@@ -157,12 +157,19 @@ def _crosstalk(field: Array, engine: Engine, phases: Array) -> Array:
     across = jnp.sqrt(kappa).astype(field.dtype)
     for layer in range(4):
         swap = partial(jnp.swapaxes, axis1=-1, axis2=-2 + layer // 2)
-        field = swap(_couple(swap(field), swap(phases[layer]), layer % 2, through, across))
+        field = swap(couple(swap(field), swap(phases[layer]), layer % 2, through, across))
     return field
 
 
-def _couple(field: Array, phases: Array, first: int, through: Array, across: Array) -> Array:
-    """Applies one layer of couplers along the last axis, starting at the pixel `first`."""
+def couple(field: Array, phases: Array, first: int, through: Array, across: Array) -> Array:
+    """Applies one layer of couplers along the last axis, starting at the pixel `first`.
+
+    Args:
+      field: (b, ..., n).
+      phases: of the couplers, (..., n); that of a pair is at its first pixel.
+      first: 0 or 1.
+      through, across: amplitudes that stay and that cross.
+    """
     last = first + (field.shape[-1] - first) // 2 * 2
     before, body, after = jnp.split(field, [first, last], axis=-1)
     a, b = body[..., 0::2], body[..., 1::2]

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Inexact, Num
 
 from fourier_attn.ops.arguments import takes_arrays
-from fourier_attn.optics import detection, device, modulator, ranges
+from fourier_attn.optics import channels, coherence, detection, modulator, ranges
 from fourier_attn.optics.coupling import kept_share
 from fourier_attn.optics.drift import timed
 from fourier_attn.optics.engine_spec import Engine
@@ -130,6 +130,17 @@ _steered.defvjp(lambda *arguments: (_steered(*arguments), arguments), _steered_b
 
 def _pass(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
     """Runs all passes of one transform, between the digital work before and after them."""
+    if engine.channels.count == 1:
+        return _digital_and_light(x, factor, engine, key)
+    shape = x.shape if factor is None else jnp.broadcast_shapes(x.shape, factor.shape)
+    x = channels.group(jnp.broadcast_to(x, shape), engine)
+    if factor is not None:
+        factor = channels.group(jnp.broadcast_to(factor, shape), engine)
+    return channels.ungroup(_digital_and_light(x, factor, engine, key), shape)
+
+
+def _digital_and_light(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
+    """Runs all passes of apertures that are in the groups which share one."""
     blocked = engine.dc_block and factor is None  # a product has no mean of its own to add again
     mean = jnp.mean(x, (-2, -1), keepdims=True) if blocked else None
     x = x if mean is None else x - mean
@@ -154,15 +165,26 @@ def _emulated(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array
     if factor is not None:
         other, bank = _write(factor, engine, keys.factor)
         scale, field = scale * other, field * bank
-    field = device.propagate(field, engine)
-    power = _laser(engine, keys.laser, keys.drift, (*field.shape[:-2], 1, 1), field.real.dtype)
+    field, excess = coherence.propagate(field, engine)
+    power = _laser(engine, keys.laser, keys.drift, _laser_shape(field, engine), field.real.dtype)
     if engine.device.insertion_loss_db is not None:  # detectors count what is left, see `Engine.photons`
-        field = field / jnp.sqrt(jnp.asarray(engine.device.transmission)).astype(field.dtype)
+        eta = jnp.asarray(engine.device.transmission)
+        field = field / jnp.sqrt(eta).astype(field.dtype)
+        excess = None if excess is None else excess / eta.astype(excess.dtype)
     if engine.device.fill_factor is not None:  # detectors see the zero order alone
         share = jnp.asarray(engine.zero_order, field.real.dtype)
         field, scale = field * share.astype(field.dtype), scale / share
-    y = _detect(field, power, engine, keys.receiver)
+        excess = None if excess is None else excess * share**2
+    y = _detect(detection.Light(field, power, excess), engine, keys.receiver)
     return y * (scale**2 if engine.receiver.detection == "intensity" else scale).astype(y.dtype)
+
+
+def _laser_shape(field: Array, engine: Engine) -> tuple[int, ...]:
+    """Returns the shape of the laser's fluctuations: one in each pass, which its channels share."""
+    shape = list(field.shape[:-2])
+    if engine.channels.count > 1:
+        shape[2:4] = [1, 1]
+    return (*shape, 1, 1)
 
 
 def _measured(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
@@ -198,27 +220,25 @@ def _write(x: Array, engine: Engine, keys: modulator.Keys) -> tuple[Array, Array
     written = modulator.write(x, engine.modulator, keys, plain=engine.scale_free)
     slow, passes = engine.modulator.settling_s, engine.passes // engine.slices
     kept = None if slow is None else kept_share(slow, engine.frame_rate_hz)
-    field = modulator.disturb(written, engine.modulator, passes, keys.noise, kept)
+    several = engine.channels.count > 1
+    field = modulator.disturb(written, engine.modulator, passes, keys.noise, kept, channels=several)
     return written.scale, field
 
 
-def _detect(field: Array, power: Array, engine: Engine, keys: detection.Keys) -> Array:
-    """Detects fields (averages x passes, ...), and takes the mean of the averages."""
+def _detect(light: detection.Light, engine: Engine, keys: detection.Keys) -> Array:
+    """Detects light (averages x passes, ...), and takes the mean of the averages."""
     passes = engine.detector.passes
-    fields = field.reshape(-1, passes, *field.shape[1:])
-    powers = power.reshape(-1, passes, *power.shape[1:])
+    lights = jax.tree.map(lambda part: part.reshape(-1, passes, *part.shape[1:]), light)
     if engine.averages == 1:
-        return detection.detect(fields[0], powers[0], engine, keys)
+        return detection.detect(jax.tree.map(lambda part: part[0], lights), engine, keys)
     if keys.reference is None:
-        return jax.vmap(lambda field, power: detection.detect(field, power, engine, keys))(
-            fields, powers
-        ).mean(axis=0)
+        return jax.vmap(lambda light: detection.detect(light, engine, keys))(lights).mean(axis=0)
     draws = [jax.random.split(key, engine.averages) for key in keys]
 
-    def one(field: Array, power: Array, *keys: Array) -> Array:
-        return detection.detect(field, power, engine, detection.Keys(*keys))
+    def one(light: detection.Light, *keys: Array) -> Array:
+        return detection.detect(light, engine, detection.Keys(*keys))
 
-    return jax.vmap(one)(fields, powers, *draws).mean(axis=0)
+    return jax.vmap(one)(lights, *draws).mean(axis=0)
 
 
 def _digits(x: Array, engine: Engine) -> Array:

@@ -18,6 +18,22 @@ def check_together(engine: Any) -> None:
     _check_light(engine)
     _check_places(engine)
     _check_measured(engine)
+    _check_waves(engine)
+
+
+def _check_waves(engine: Any) -> None:
+    """Refuses wavelengths for a measured transfer, and paths without a reference."""
+    laser = engine.laser
+    given = {"detuning": laser.detuning, "line_width_rms": laser.line_width_rms}
+    given["channel_spacing"] = engine.channels.channel_spacing
+    for name, value in given.items():
+        if value is not None and engine.device.transfer is not None:
+            raise ValueError(f"{name}={value}: a measured transfer is that of one wavelength; leave it None")
+    if laser.path_difference is not None and not engine.detector.referenced:
+        raise ValueError(
+            f"path_difference={laser.path_difference} needs a reference, which "
+            f"detection={engine.receiver.detection!r} does not have; choose 'hybrid90'"
+        )
 
 
 def _check_measured(engine: Any) -> None:

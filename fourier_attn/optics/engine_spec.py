@@ -26,7 +26,7 @@ from fourier_attn.optics.parameter import (
     parameters,
     register,
 )
-from fourier_attn.optics.parts import GROUPS, Detection, Device, Laser, Modulator, Receiver
+from fourier_attn.optics.parts import GROUPS, Channels, Detection, Device, Laser, Modulator, Receiver
 
 
 @no_type_check  # transformations put other things than numbers into the leaves
@@ -44,7 +44,7 @@ class Engine:
     zero order only, `zero_order` of the amplitude.
 
     Args:
-      modulator, device, laser, receiver: the parts; the other fields are described by `python -m
+      modulator, device, laser, receiver, channels: the parts; the other fields are described by `python -m
         fourier_attn.config`.
     Raises: ValueError for a parameter that is out of range or unknown, or that its neighbours do not allow.
     """
@@ -67,6 +67,7 @@ class Engine:
     device: Device = dataclasses.field(default_factory=Device)
     laser: Laser = dataclasses.field(default_factory=Laser)
     receiver: Receiver = dataclasses.field(default_factory=Receiver)
+    channels: Channels = dataclasses.field(default_factory=Channels)
     averages: int = parameter(
         1,
         "number of passes that are averaged",
@@ -338,6 +339,8 @@ class Engine:
             modulator.settling_s,
             receiver.cmrr_db,
             receiver.adc_bits,
+            self.channels.channel_crosstalk_db,  # of light: each aperture is scaled to its largest number
+            self.channels.aperture_crosstalk_db,
         )
         if self.noisy or any(value is not None for value in effects):
             return False

@@ -87,7 +87,13 @@ def _heated(field: Array, modulator: Modulator) -> Array:
 
 
 def disturb(
-    written: Written, modulator: Modulator, passes: int, key: Key, kept: Array | None = None
+    written: Written,
+    modulator: Modulator,
+    passes: int,
+    key: Key,
+    kept: Array | None = None,
+    *,
+    channels: bool = False,
 ) -> Array:
     """Returns one field for each pass, (passes, ...), with the modulators' memory and noise of that pass.
 
@@ -97,11 +103,12 @@ def disturb(
       passes: number of passes.
       key: PRNG key of the noise.
       kept: share of the last field that is left after a pass, None for modulators that settle at once.
+      channels: whether several share a pass; the field is (groups, A, W, ...) then.
     """
     shape = (passes, *written.field.shape)
     field = jnp.broadcast_to(written.field, shape)
     if kept is not None:
-        field = settle(field, kept)
+        field = settle(field, kept, channels=channels)
     strengths = (modulator.drive_noise_rms, modulator.amp_noise_rms, modulator.phase_noise_rms)
     kinds = sum(rms is not None for rms in strengths)
     if kinds == 0:

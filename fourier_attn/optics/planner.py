@@ -24,7 +24,7 @@ class Plan(NamedTuple):
 
     Args:
       frames: apertures that are written, transformed and read.
-      passes: frames times the passes of the detection, the averages and the slices.
+      passes: lots of frames times the passes of the detection, the averages and the slices.
       stages: rounds of frames; each round waits for the results of the one before.
       method: how the sizes are fitted on the aperture.
       digital_flops: real operations of what is not optical: remainders, twiddles, chirps, rows that are taken
@@ -32,6 +32,7 @@ class Plan(NamedTuple):
       digital_bytes: that cross memory for digital transforms, 8 for a complex number each way.
       factors: frames in which a second bank of modulators multiplies what the first one writes.
       factor_arrays: different arrays that it writes in them, one for each kernel.
+      lots: of frames in which all channels run at once; the frames themselves where there is one channel.
     """
 
     frames: int
@@ -42,10 +43,11 @@ class Plan(NamedTuple):
     digital_bytes: float = 0.0
     factors: int = 0
     factor_arrays: int = 0
+    lots: int = 0
 
     def load(self, times: float | int = 1) -> dict[str, Any]:
         """Returns the arguments of `cost.energy` and `cost.seconds` for a number of such operations."""
-        names = ("frames", "factors", "digital_flops", "digital_bytes")
+        names = ("frames", "factors", "lots", "digital_flops", "digital_bytes")
         return {name: times * getattr(self, name) for name in names}
 
     def stationary(self, data: DataStatistics = UNKNOWN_DATA) -> DataStatistics:
@@ -96,9 +98,11 @@ def plan(
         arrays = math.prod(x) // math.prod(sizes)
         chosen = plan_transform(sizes, engine, prefer=prefer, arrays=arrays, real=real)
         frames, digital = chosen.frames(arrays), chosen.digital(arrays)
+        lots = chosen.frames(arrays, engine.channels.count)
     elif operation == "fourier_mix":
         arrays, chosen = plan_mix(x, engine, prefer)
         frames, digital = chosen.frames(arrays), chosen.digital(arrays)
+        lots = chosen.frames(arrays, engine.channels.count)
     else:
         check_field(engine)
         engine = engine.whole_field()
@@ -112,13 +116,15 @@ def plan(
             lambdas = plan_position_lambda(x, kernel, engine, image, prefer)
             chosen, times = lambdas.correlation, lambdas.u
         frames, digital = times * chosen.frames, chosen.digital(multiply).times(times)
+        lots = times * chosen.lots(engine.channels.count)
     return Plan(
         frames=frames,
-        passes=frames * engine.passes,
+        passes=lots * engine.passes,
         stages=times * chosen.stages,
         method=chosen.method,
         digital_flops=digital.flops,
         digital_bytes=float(BYTES * digital.values),
         factors=factors,
         factor_arrays=factor_arrays,
+        lots=lots,
     )

@@ -1,4 +1,4 @@
-"""Detectors that are not where the design has them, and a lens with a finite pupil.
+"""Detectors that are not where the design has them, another wavelength, and a lens with a finite pupil.
 
 A detector at the frequency $s k / N$ reads what one at $k / N$ would read of pixels that are moved from m to
 s m. Pixels and detectors are modes of light here, N an axis. Those of pixels are $sinc(x - m)$, and those of
@@ -10,6 +10,8 @@ which is the overlap of the two. It never amplifies, and what has no overlap is 
 of the aperture the result is that of `scaled_dft`, $sqrt(s / N) sum_m x[m] exp(-2 pi i s k m / N)$. For light
 at its edge it is not: that sum can amplify, since it counts light twice where two detectors see the same
 frequency.
+
+A wavelength that is not the design's has the same effect, with $s = lambda0 / lambda$.
 
 A rotation moves pixels by three shears. Each of them shifts the pixels of a row by a fraction a of a pixel,
 $sinc(n - m - a)$, which never amplifies either.
@@ -24,10 +26,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Complex, Float
 
 from fourier_attn.optics.engine_spec import Engine
-from fourier_attn.optics.scaled_dft import kernel
 
 
 def places(n: int, dtype: Any, *, centred: bool) -> Float[Array, " n"]:
@@ -45,9 +47,10 @@ def places(n: int, dtype: Any, *, centred: bool) -> Float[Array, " n"]:
 def frequencies(engine: Engine, dtype: Any) -> tuple[Array, Array]:
     """Returns where the detectors are, in cycles per pixel along rows' and columns' axis.
 
-        f = (1 + e) Rot(theta) k / N + d / N
+        f = ((1 + e) Rot(theta) k / N + d / N) lambda0 / lambda
 
-    Here e is the pitch error, theta the rotation, d the shift of the detectors, and k counts them.
+    Here e is the pitch error, theta the rotation, d the shift of the detectors, and k counts them. The last
+    factor is that of a wavelength that is not the design's.
 
     Args:
       engine: the engine.
@@ -65,6 +68,8 @@ def frequencies(engine: Engine, dtype: Any) -> tuple[Array, Array]:
     if device.output_shift_pitch is not None:
         down, right = device.output_shift_pitch
         first, second = first + down / engine.shape[0], second + right / engine.shape[1]
+    if engine.laser.detuning is not None:
+        first, second = first / (1 + engine.laser.detuning), second / (1 + engine.laser.detuning)
     return first, second
 
 
@@ -73,7 +78,7 @@ def move(field: Complex[Array, "b n1 n2"], engine: Engine) -> Complex[Array, "b 
 
     Args:
       field: the field before the lens.
-      engine: the engine, with its pitch error and rotation.
+      engine: the engine, with its pitch error, rotation and detuning.
     """
     device = engine.device
     if device.rotation_rad is not None:
@@ -81,9 +86,13 @@ def move(field: Complex[Array, "b n1 n2"], engine: Engine) -> Complex[Array, "b 
         field = _shear(field, jnp.tan(angle / 2)).swapaxes(-2, -1)
         field = _shear(field, -jnp.sin(angle)).swapaxes(-2, -1)
         field = _shear(field, jnp.tan(angle / 2))
-    if device.pitch_error is None:
+    if device.pitch_error is None and engine.laser.detuning is None:
         return field
-    scale = 1 + jnp.asarray(device.pitch_error, field.real.dtype)
+    scale = jnp.ones((), field.real.dtype)
+    if device.pitch_error is not None:
+        scale = 1 + jnp.asarray(device.pitch_error, scale.dtype)
+    if engine.laser.detuning is not None:  # the transform grows, so that detectors see lower frequencies
+        scale = scale / (1 + jnp.asarray(engine.laser.detuning, scale.dtype))
     for axis in (-2, -1) if engine.lens == "2d" else (-1,):
         field = _along(field, resampling(field.shape[axis], scale), axis)
     return field
@@ -126,9 +135,15 @@ def through_pupil(field: Complex[Array, "b n1 n2"], engine: Engine) -> Complex[A
         turned = 1 / jax.lax.complex(jnp.ones((), real), n / (math.pi * radius**2))
         at = places(n, real, centred=True)[:, None] + places(n, real, centred=engine.centered)[None]
         window = jnp.sqrt(turned) * jnp.exp(-turned * ((at / radius) ** 2).astype(turned.dtype))
-        ideal = kernel(n, 1.0, field.dtype, centered=engine.centered)
+        ideal = _exact(n, field.dtype, centered=engine.centered)
         field = _along(field, ideal * window, axis)
     return field
+
+
+def _exact(n: int, dtype: Any, *, centered: bool) -> Complex[Array, "n n"]:
+    """Returns the matrix of the orthonormal transform, a row for each input, from exact turns."""
+    index = np.arange(n) - (n // 2 if centered else 0)
+    return jnp.asarray(np.exp(-2j * np.pi * (np.outer(index, index) % n) / n) / n**0.5, dtype)
 
 
 def _shear(field: Array, slope: Array) -> Array:

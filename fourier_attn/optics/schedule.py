@@ -116,14 +116,21 @@ Step = Stage | DigitalRadix | Within | Chirp | ChirpFilter | ChirpBack | PairRow
 Schedule = tuple[Step, ...]
 
 
-def frames(schedule: Schedule, arrays: int) -> int:
-    """Returns the frames of a number of arrays: each stage takes all of their points."""
+def frames(schedule: Schedule, arrays: int, channels: int = 1) -> int:
+    """Returns the frames of a number of arrays: each stage takes all of their points.
+
+    Args:
+      schedule: the steps.
+      arrays: their number.
+      channels: frames that run at once and count as one; default 1. A stage fills them up with dark ones.
+    """
     count = 0
     for step in schedule:
         if isinstance(step, Stage):
-            count += -(-arrays * math.prod(step.sizes) // step.pixels)
+            stage = -(-arrays * math.prod(step.sizes) // step.pixels)
+            count += -(-stage // channels)
         elif isinstance(step, Within):
-            count += frames(step.schedule, arrays * step.total // step.points)
+            count += frames(step.schedule, arrays * step.total // step.points, channels)
     return count
 
 

@@ -39,9 +39,9 @@ class TransformPlan(NamedTuple):
         """Rounds of frames, one after the other."""
         return schedule.rounds(self.schedule)
 
-    def frames(self, arrays: int) -> int:
-        """Returns the frames of a number of arrays."""
-        return schedule.frames(self.schedule, arrays)
+    def frames(self, arrays: int, channels: int = 1) -> int:
+        """Returns the frames of a number of arrays, or the lots of them in which all channels run."""
+        return schedule.frames(self.schedule, arrays, channels)
 
     def digital(self, arrays: int) -> DigitalWork:
         """Returns the digital work for this many arrays."""

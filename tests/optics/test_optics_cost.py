@@ -240,6 +240,7 @@ def test_digital_remainders_cost_time_and_energy() -> None:
     assert plan("dft", (11, 11), e).load(3) == {
         "frames": 3,
         "factors": 0,
+        "lots": 3,
         "digital_flops": 0,
         "digital_bytes": 0,
     }

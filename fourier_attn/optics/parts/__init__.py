@@ -5,13 +5,30 @@ A parameter that is None is ideal, or off. What a field says about its parameter
 """
 
 from fourier_attn.optics.parameter import register
+from fourier_attn.optics.parts.channels import Channels
 from fourier_attn.optics.parts.device import Device
 from fourier_attn.optics.parts.laser import Laser
 from fourier_attn.optics.parts.modulator import MODULATOR_TYPES, Modulator
 from fourier_attn.optics.parts.receiver import DETECTIONS, Detection, Receiver
 
-__all__ = ["DETECTIONS", "GROUPS", "MODULATOR_TYPES", "Detection", "Device", "Laser", "Modulator", "Receiver"]
+__all__ = [
+    "DETECTIONS",
+    "GROUPS",
+    "MODULATOR_TYPES",
+    "Channels",
+    "Detection",
+    "Device",
+    "Laser",
+    "Modulator",
+    "Receiver",
+]
 
-GROUPS = {"modulator": Modulator, "device": Device, "laser": Laser, "receiver": Receiver}
+GROUPS = {
+    "modulator": Modulator,
+    "device": Device,
+    "laser": Laser,
+    "receiver": Receiver,
+    "channels": Channels,
+}
 for group in GROUPS.values():
     register(group)

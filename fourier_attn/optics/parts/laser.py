@@ -5,13 +5,15 @@ import math
 from typing import no_type_check
 
 from fourier_attn.optics.checks import check
-from fourier_attn.optics.parameter import TINY, noise, parameter
+from fourier_attn.optics.parameter import TINY, choice, noise, parameter
+
+MOST_MODES = 64  # of a source on an axis, or of a line
 
 
 @no_type_check  # transformations put other things than numbers into the leaves
 @dataclasses.dataclass(frozen=True)
 class Laser:
-    """Describes the light: its power, how that varies, and its wavelength."""
+    """Describes the light: its power, how that varies, its wavelength and its coherence."""
 
     power_w: float | None = parameter(
         None,
@@ -46,5 +48,55 @@ class Laser:
         most=math.inf,
     )
 
+    detuning: float | None = parameter(
+        None,
+        "relative difference of the wavelength from that of the design, lambda / lambda0 - 1. The transform "
+        "grows with the wavelength, so that the detector of frequency k sees k lambda0 / lambda",
+        least=-0.4,
+        most=1.0,
+    )
+    source_pixels: float | None = parameter(
+        None,
+        "size of the source in its image at the detectors, on each axis that the lens transforms: width of a "
+        "uniform one, standard deviation of a Gaussian one. Light of each of its points is tilted, does not "
+        "interfere with that of others, and lands as many pixels away; None: a point",
+        unit="pixel",
+        least=0,
+    )
+    source_shape: str = choice("gaussian", ("gaussian", "uniform"), "shape of the source")
+    source_modes: int = parameter(
+        5,
+        "points that stand for the source on each axis, whose powers add; 1 is coherent",
+        kind="count",
+        least=1,
+        most=MOST_MODES,
+        static=True,
+    )
+    line_width_rms: float | None = parameter(
+        None,
+        "relative standard deviation of the wavelength in the line, which is Gaussian; None: no width",
+        least=0,
+        most=0.02,
+    )
+    line_modes: int = parameter(
+        5,
+        "wavelengths that stand for the line, whose powers add; 1 is coherent",
+        kind="count",
+        least=1,
+        most=MOST_MODES,
+        static=True,
+    )
+    path_difference: float | None = parameter(
+        None,
+        "difference of the optical paths of signal and reference, whose mean phase is calibrated. A line of "
+        "finite width loses visibility with it",
+        unit="wavelength",
+    )
+
     def __post_init__(self) -> None:
         check(self)
+        if self.path_difference is not None and self.line_width_rms is None:
+            raise ValueError(
+                f"path_difference={self.path_difference} needs line_width_rms, without which light of all "
+                "paths is coherent; set both, or neither"
+            )

@@ -17,7 +17,7 @@ from fourier_attn.optics.operations import optical_dft
 from fourier_attn.optics.planner import BYTES, Plan
 from fourier_attn.optics.programs.call_sites import CallSite
 from fourier_attn.optics.random import Key
-from fourier_attn.optics.schedule import PRODUCT, DigitalWork
+from fourier_attn.optics.schedule import PRODUCT
 from fourier_attn.optics.tiles import cut, join
 from fourier_attn.optics.transform_plan import (
     check_field,
@@ -70,20 +70,18 @@ class Optics(NamedTuple):
                 part, self.engine, prefer=self.prefer, arrays=count, real=real and number == 0
             )
             frames, digital = chosen.frames(count), chosen.digital(count)
-            one = _plan(frames, self.engine, chosen.stages, chosen.method, digital)
+            lots = chosen.frames(count, self.engine.channels.count)
+            one = Plan(
+                frames=frames,
+                passes=lots * self.engine.passes,
+                stages=chosen.stages,
+                method=chosen.method,
+                digital_flops=digital.flops,
+                digital_bytes=float(BYTES * digital.values),
+                lots=lots,
+            )
             total = one if number == 0 else add(total, one)
         return total
-
-
-def _plan(frames: int, engine: Engine, stages: int, method: str, digital: DigitalWork) -> Plan:
-    return Plan(
-        frames=frames,
-        passes=frames * engine.passes,
-        stages=stages,
-        method=method,
-        digital_flops=digital.flops,
-        digital_bytes=float(BYTES * digital.values),
-    )
 
 
 def add(one: Plan, other: Plan) -> Plan:
