@@ -128,8 +128,8 @@ class Modulator:
     )
     settling_s: float | None = parameter(
         None,
-        "time constant tau of the modulators, whose field in a pass of the time T keeps exp(-T / tau) of the "
-        "field in the pass before; a call begins in the dark",
+        "time constant tau of the modulators, 1 / (2 pi B) for a bandwidth B. The field in a pass of the "
+        "time T keeps exp(-T / tau) of the field in the pass before; a call begins in the dark",
         unit="s",
         least=0,
     )
