@@ -3,7 +3,8 @@
 ideal: the exact engine against the digital operation that it replaces. chip: all effects of `chip_11x11` on
 4,096 apertures against its floor, the random numbers it needs and the transform alone; against a Python
 loop over apertures; and what a sweep compiles. parts: the choices inside it. train: a training step of
-the optical 11 x 11 classifier against the exact one.
+the optical 11 x 11 classifier against the exact one. through: the engine's own mixers against
+`optics.through` of the exact ones, and that against the exact function.
 """
 
 import sys
@@ -29,6 +30,7 @@ from fourier_attn.optics import (
     optical_dft2,
     optical_fourier_mix,
     random,
+    through,
 )
 from fourier_attn.optics.presets import PRESETS
 from fourier_attn.studies.engine.step_timing import step_functions
@@ -185,7 +187,37 @@ def train(rounds: int) -> list[dict[str, Any]]:
     return [ratio("optical training step / exact, 11 x 11 circular classifier", sides, rounds)]
 
 
-PARTS = {"ideal": ideal, "chip": chip, "parts": parts, "train": train}
+def transformed(rounds: int) -> list[dict[str, Any]]:
+    """Times the engine's own mixers, which are ours, against `through` of the exact ones: equal passes."""
+    chip, key = PRESETS["chip_11x11"].engine, jax.random.key(0)
+    small, grid = chip.replace(shape=(8, 8)), {"shape": (11, 11)}
+    options = {"key": key, "argnums": 0, "custom_derivatives": "inline"}
+    tokens, vectors, kernels = light(32, 64, 64).real, light(64, 121).real, light(3, 6, 6).real
+    pairs = {
+        "optical_fourier_mix / through(fourier_mix), 32 x 64 x 64 on 8 x 8": (
+            partial(optical_fourier_mix, engine=small, key=key),
+            through(partial(fourier_mix, method="rfft"), small, **options),
+            (tokens,),
+        ),
+        "optical_circular_correlate / through(circular_correlate), 64 of 11 x 11, 3 kernels": (
+            partial(optical_circular_correlate, engine=chip, key=key, **grid),
+            through(partial(circular_correlate, method="fft", **grid), chip, **options),
+            (vectors, kernels),
+        ),
+        "through(fourier_mix) / fourier_mix, 32 x 64 x 64 on 8 x 8": (
+            through(partial(fourier_mix, method="rfft"), small, **options),
+            partial(fourier_mix, method="rfft"),
+            (tokens,),
+        ),
+    }
+    rows = []
+    for what, (mine, other, arguments) in pairs.items():
+        sides = {"ours": (mine, arguments), "other": (other, arguments)}
+        rows += side_by_side(what, "chip_11x11", sides, rounds, same=False)
+    return rows
+
+
+PARTS = {"ideal": ideal, "chip": chip, "parts": parts, "train": train, "through": transformed}
 
 
 def define_flags() -> None:

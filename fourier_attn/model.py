@@ -354,8 +354,10 @@ def example(config: Fields) -> jax.ShapeDtypeStruct:
 def _mixers(config: Fields) -> tuple[Callable[..., nn.Module], ...]:
     """Returns the factory of each block's mixer."""
     name = config["mixer"]["name"]
-    table = {other: _mixer({"name": other, **fields}) for other, fields in dict(config["others"]).items()}
-    table[name] = _mixer(config["mixer"])
+    table = {
+        other: mixer_factory({"name": other, **fields}) for other, fields in dict(config["others"]).items()
+    }
+    table[name] = mixer_factory(config["mixer"])
     names = layout(config)
     if len(names) != config["depth"]:
         raise ValueError(
@@ -444,7 +446,7 @@ def is_causal(mixer: Part | Mapping[str, Any]) -> bool:
         >>> is_causal({"name": "attention", "causal": True}), is_causal({"name": "fourier"})
         (True, False)
     """
-    return bool(getattr(_mixer(mixer)(), "causal", False))
+    return bool(getattr(mixer_factory(mixer)(), "causal", False))
 
 
 def check_causal(config: Fields, reason: str) -> None:
@@ -471,7 +473,11 @@ def can_be_causal() -> str:
     return f"choose one of {', '.join(name for name, layer in MIXERS.items() if hasattr(layer, 'causal'))}"
 
 
-def _mixer(config: Part | Mapping[str, Any]) -> Callable[..., nn.Module]:
+def mixer_factory(config: Part | Mapping[str, Any]) -> Callable[..., nn.Module]:
+    """Returns the factory of a mixer, for a `model.mixer` part.
+
+    Raises: ValueError for an unknown mixer, and for values that its fields cannot have.
+    """
     values = dict(config)
     name = values.pop("name")
     layer = find_mixer(name)

@@ -12,6 +12,8 @@ import pytest
 from conftest import normal
 from jax.scipy.sparse.linalg import cg
 
+from fourier_attn import config
+from fourier_attn.ops.circular import circular_correlate
 from fourier_attn.ops.fourier import fourier_mix
 from fourier_attn.optics import (
     Engine,
@@ -19,6 +21,8 @@ from fourier_attn.optics import (
     calibrate_ranges,
     components,
     cost,
+    optical_circular_correlate,
+    optical_fourier_mix,
     plan,
     preset,
     report,
@@ -26,6 +30,7 @@ from fourier_attn.optics import (
 )
 from fourier_attn.optics.programs.rules import as_rules
 from fourier_attn.optics.programs.through import trace
+from fourier_attn.studies.engine.workload import work
 
 SMALL = Engine(shape=(4, 4))  # so small that stages, tiles and chirps are needed
 fft, ifft = jnp.fft.fft, jnp.fft.ifft
@@ -254,6 +259,36 @@ def test_reports_count_passes_work_and_shares() -> None:
     assert "exact: by a rule" in str(found)
     assert json.loads(json.dumps(found.to_dict()))["rows"][2]["passes"] == three.passes
     assert len(found.plot().axes) == 2
+
+
+def test_mixers_through_an_engine_take_the_passes_of_their_optical_operations() -> None:
+    """And their error, with all effects of the preset."""
+    chip, key, grid = preset("chip_11x11"), jax.random.key(0), {"shape": (11, 11)}
+    small, tokens = chip.replace(shape=(8, 8)), normal(3, 64, 8)
+    x, w = normal(4, 121), normal(2, 6, 6, seed=1)
+    cases = [
+        (partial(fourier_mix, method="rfft"), optical_fourier_mix, (tokens,), small, {}),
+        (partial(circular_correlate, method="fft", **grid), optical_circular_correlate, (x, w), chip, grid),
+    ]
+    for f, optical, args, engine, more in cases:
+        kernel = {"kernel": args[1].shape} if len(args) > 1 else {}
+        counted = plan(optical.__name__.removeprefix("optical_"), args[0].shape, engine, **kernel, **more)
+        assert sum(row.passes for row in report(f, args, engine, argnums=0).rows) == counted.passes
+        exact = f(*args)
+        one = optical(*args, engine, key, **more) - exact
+        other = through(f, engine, key=key, argnums=0)(*args) - exact
+        assert abs(20 * np.log10(jnp.linalg.norm(one) / jnp.linalg.norm(other))) < 1  # dB
+
+
+@pytest.mark.parametrize(("name", "sizes"), [("global_filter", (22,)), ("afno", (22,)), ("long_conv", (45,))])
+def test_the_work_of_a_mixer_is_that_of_its_call_sites(name: str, sizes: tuple[int, ...]) -> None:
+    """Of the tokens' signals in pairs, forth and back; the filter of long_conv is computed once."""
+    fields = config.default(name, engine="chip_11x11").model.mixer.to_dict()
+    job = work(fields | {"length": 22} if "length" in fields else fields, 2, 22, 8)
+    assert job is not None
+    assert job.arrays == [(2, 8, *sizes)]
+    once = plan("dft", (8, *sizes), preset("chip_11x11"), axes=(-1,))
+    assert job.plan(preset("chip_11x11")).frames == 2 * once.frames
 
 
 @pytest.mark.parametrize(("speedup", "share"), [(45.3, 0.97792), (159.4, 0.99373), (1.94, 0.48454)])

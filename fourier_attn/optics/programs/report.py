@@ -1,6 +1,7 @@
 """Reports what an engine would take for a JAX function: call site by call site, in seconds and joules."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,9 +14,11 @@ from fourier_attn.columns import aligned
 from fourier_attn.optics import components, cost
 from fourier_attn.optics.components import CORNERS, Library
 from fourier_attn.optics.engine_spec import Engine
+from fourier_attn.optics.planner import Plan
 from fourier_attn.optics.programs.call_sites import CallSite, body, platform_branch
-from fourier_attn.optics.programs.rules import Choice, as_rules
-from fourier_attn.optics.programs.through import as_argnums, trace
+from fourier_attn.optics.programs.rules import Choice, Rule, as_rules
+from fourier_attn.optics.programs.through import as_argnums, check_optical, trace
+from fourier_attn.optics.programs.transforms import add
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -200,6 +203,44 @@ def report(
     whole = sum(cost.electronic_seconds(moved, flop, prices) for moved, flop in work(traced.program))
     optical = sum(row.electronic_s for row in rows if row.seconds)
     return Report(rows, min(1.0, optical / whole), False)
+
+
+def call_sites(
+    f: Callable[..., Any], args: Sequence[Any], *, argnums: int | Sequence[int] | None = None
+) -> list[CallSite]:
+    """Returns the call sites of a function that depend on its data.
+
+    Args:
+      f: the function.
+      args: its arguments, arrays or `jax.ShapeDtypeStruct`.
+      argnums: numbers of the arguments that are data. Default None, all.
+    """
+    traced, data = trace(f, args, {}, (Rule(None),)), as_argnums(argnums)
+    sites = [choice.site for choice in traced.choices]
+    return [site for site in sites if data is None or data & site.arguments]
+
+
+def plan_program(
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    engine: Engine | str,
+    *,
+    rules: Iterable[Any] = (),
+    argnums: int | Sequence[int] | None = None,
+) -> Plan:
+    """Returns what all optical call sites of a function take together, see `fourier_attn.optics.plan`.
+
+    Args:
+      f: the function.
+      args: its arguments, arrays or `jax.ShapeDtypeStruct`.
+      engine: engine or name of a preset.
+      rules, argnums: as in `fourier_attn.optics.through`.
+    Raises: ValueError for a function without a call site for the engine.
+    """
+    traced = trace(f, args, {}, as_rules(engine, rules), as_argnums(argnums))
+    check_optical(traced)
+    plans = [choice.plan for choice in traced.choices for _ in range(choice.site.repeats or 1) if choice.plan]
+    return functools.reduce(add, plans)
 
 
 def _row(choice: Choice, library: Library) -> Row:

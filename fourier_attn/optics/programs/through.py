@@ -158,6 +158,13 @@ def check(traced: Traced, key: Key) -> None:
 
     Raises: ValueError.
     """
+    engines = check_optical(traced)
+    if key is None and any(engine.noisy for engine in engines):
+        raise ValueError("this engine is noisy: pass key=jax.random.key(...)")
+
+
+def check_optical(traced: Traced) -> list[Engine]:
+    """Returns the engines of a program's call sites. Raises: ValueError where none has one."""
     name = "the function"
     if not traced.choices:
         raise ValueError(f"{name} has no transform and no convolution; call it without an engine")
@@ -167,8 +174,7 @@ def check(traced: Traced, key: Key) -> None:
         raise ValueError(
             f"no call site of {name} can go to the engine ({'; '.join(whys)}); change these, or the rules"
         )
-    if key is None and any(engine.noisy for engine in engines):
-        raise ValueError("this engine is noisy: pass key=jax.random.key(...)")
+    return engines
 
 
 def ranged(choices: Iterable[Choice], ranges: Ranges | None) -> dict[Address, Choice]:

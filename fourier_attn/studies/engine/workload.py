@@ -1,5 +1,6 @@
 """The Fourier transform in each mixer: its computation, and its cost on an engine."""
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,7 +13,9 @@ from fourier_attn.config import Config, tokens
 from fourier_attn.ops.circular import circular_correlate
 from fourier_attn.ops.fourier import fourier_mix, fourier_mix_grid
 from fourier_attn.ops.lambdas import lambda_layer
-from fourier_attn.optics import Engine, Plan, plan
+from fourier_attn.ops.transforms import irfftn, rfftn
+from fourier_attn.optics import Engine, Plan, Rule, plan
+from fourier_attn.optics.programs.report import call_sites, plan_program
 
 
 class Work(NamedTuple):
@@ -58,6 +61,7 @@ def layers(config: Config) -> int:
 def work(fields: dict[str, Any], b: int, t: int, d: int) -> Work | None:
     """Returns the transform of a mixer with these fields on (b, t, d); None if it has none."""
     makers = {"fourier": _fourier, "circular": _circular, "lambda": _lambda}
+    makers |= dict.fromkeys(("global_filter", "afno", "long_conv"), _spectral)
     return makers[fields["name"]](fields, b, t, d) if fields["name"] in makers else None
 
 
@@ -126,6 +130,37 @@ def _lambda(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
         without=lambda query, key, value, position: apply(query, key, value, None),
         after=partial(jnp.einsum, "bthk,bvktu->bthv"),
         after_arrays=[(b, t, h, k), (b, v, k, t, u)],
+    )
+
+
+def _spectral(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
+    """Describes the transforms of a mixer that `fourier_attn.optics.through` puts on an engine."""
+    exact = {name: value for name, value in fields.items() if name not in model.engine_fields(fields["name"])}
+    layer = model.mixer_factory(exact)()
+    tokens = jax.ShapeDtypeStruct((b, t, d), jnp.float32)
+    weights = jax.eval_shape(layer.init, jax.random.key(0), tokens)
+
+    def apply(x: jax.Array, weights: Any) -> Any:
+        return layer.apply(weights, x)
+
+    def planned(engine: Engine) -> Plan:
+        if exact.get("causal"):
+            raise ValueError("causal=True has no optical form")
+        rules = (Rule(engine, prefer=fields["prefer"]),)
+        return plan_program(apply, (tokens, weights), engine, rules=rules, argnums=0)
+
+    sites = call_sites(apply, (tokens, weights), argnums=0)
+    sizes = sites[0].sizes
+
+    def compute(x: jax.Array) -> jax.Array:
+        return irfftn(rfftn(x, sizes), sizes)
+
+    return Work(
+        title=f"F and F^-1 of {b * d} signals of {_product(sizes)}",
+        compute=compute,
+        arrays=[(b, d, *sizes)],
+        plan=planned,
+        values=4 * b * d * math.prod(sizes),
     )
 
 
