@@ -82,7 +82,7 @@ def matrix(name: str) -> str:
     return (
         f"```{{figure}} /build/mixers/{name}.png\n:alt: The matrix of {name}: {words}\n:width: {width}em\n\n"
         "The figure shows the derivative of every output with respect to every input, for "
-        f"{T} random tokens of {D} features and initial parameters. Red is above zero, blue below. "
+        f"{T} random tokens of {D} features and initial parameters. Red is positive and blue is negative. "
         f"Rank: {row['rank']} of {row['rows']}. "
         f"Distinct entries: {row['distinct']:,}. Structure: {kinds}. "
         "[All layers, and how they are drawn](../chapter.md#matrices-section-1-8)\n```"
@@ -92,7 +92,7 @@ def matrix(name: str) -> str:
 def measurements(name: str) -> str:
     """Returns one table with what a mixer costs and how accurate its networks are."""
     parameters, cost = costs()[name]
-    lines = [["parameters of one layer", parameters, "d = 128, default fields"]]
+    lines = [["parameters of one layer", parameters, "d = 128, default options"]]
     if cost:
         lines.append(
             ["multiplications for one sequence, up to a constant factor", cost, "[symbols](../mixers.md)"]
@@ -104,9 +104,9 @@ def measurements(name: str) -> str:
                 report = f"[report](../../results/evidence/{folder}/report.md), `{model}`"
                 lines.append([f"test accuracy on {title}, %", accuracy(findings), report])
     return table(["Measure", "Value", "Setting and source"], lines) + (
-        "\nAccuracies are means. The 95 % intervals cover the variation between seeds and, if single "
-        "predictions are stored, between test examples. The number of seeds is in brackets. "
-        "[Results](../evidence.md) compares all mixers.\n"
+        "\nEach accuracy is a mean, followed by its 95 % interval and, in parentheses, the number of seeds. The "
+        "interval covers the variation between seeds. If single predictions are stored, it also covers the "
+        "variation between test examples. [Results](../evidence.md) compares all mixers.\n"
         if len(lines) > 3
         else ""
     )
@@ -128,7 +128,7 @@ def timed(name: str) -> list[list[str]]:
         return []
     ratio = significant(ms[TIMED[name]] / ms["attention"])
     setting = f"{TOKENS} tokens, d = 128, CPU, [timings](../performance.md)"
-    return [["time of forward and backward pass, attention with full heads = 1", ratio, setting]]
+    return [["time of forward and backward pass, relative to attention with full heads", ratio, setting]]
 
 
 @functools.cache

@@ -42,7 +42,7 @@ class Preset(NamedTuple):
     derived: tuple[str, ...] = ()
     light_db: float = math.inf
     lit: str = "unit intensity"
-    what: str = "a lens"
+    what: str = "a lens without errors"
 
     def provenance(self) -> dict[str, str]:
         """Returns "published", "derived" or "assumed" for each parameter that is on, published ones first."""
@@ -110,7 +110,7 @@ PRESETS: Mapping[str, Preset] = {
         CHIP.replace(dac_bits_amp=4, dac_bits_phase=4, adc_bits=4),
         ("shape", "encode", "lens", "detection"),
         light_db=37.7,
-        what="the same with 4-bit converters",
+        what="like `chip_11x11`, but with 4-bit converters",
     ),
     "shot_limited": Preset(
         Engine(laser=Laser(wavelength_m=1.55e-6), receiver=Receiver(detection="hybrid90")).with_photons(1e3),
