@@ -104,9 +104,9 @@ def measurements(name: str) -> str:
                 report = f"[report](../../results/evidence/{folder}/report.md), `{model}`"
                 lines.append([f"test accuracy on {title}, %", accuracy(findings), report])
     return table(["Measure", "Value", "Setting and source"], lines) + (
-        "\nEach accuracy is a mean, followed by its 95 % interval and, in parentheses, the number of seeds. The "
-        "interval covers the variation between seeds. If single predictions are stored, it also covers the "
-        "variation between test examples. [Results](../evidence.md) compares all mixers.\n"
+        "\nEach accuracy is a mean, followed by its 95 % interval and, in parentheses, the number of seeds. "
+        "The interval covers the variation between seeds. If single predictions are stored, it also covers "
+        "the variation between test examples. [Results](../evidence.md) compares all mixers.\n"
         if len(lines) > 3
         else ""
     )
