@@ -28,6 +28,7 @@ from fourier_attn.optics import (
     report,
     through,
 )
+from fourier_attn.optics.programs.call_sites import dft_scale
 from fourier_attn.optics.programs.rules import as_rules
 from fourier_attn.optics.programs.through import trace
 from fourier_attn.studies.engine.workload import work
@@ -174,6 +175,29 @@ def test_rules_say_what_goes_where() -> None:
     assert changed(Rule(None, smallest=17)) == [True, True, False]
     assert changed(Rule(None, largest=16)) == [False, False, True]
     assert changed(Rule(None, kinds=("fft",), sites=(0,))) == [False, True, True]
+
+
+@pytest.mark.parametrize("norm", ["backward", "ortho", "inverse"])
+def test_products_with_a_dft_matrix_are_transforms_by_a_rule(norm: Any) -> None:
+    """On either side of the product, and inside a compiled function."""
+    n = 6
+    matrix = np.fft.ifft(np.eye(n)) if norm == "inverse" else np.fft.fft(np.eye(n), norm=norm)
+    matrix = jnp.asarray(matrix, jnp.complex64)
+
+    @jax.jit
+    def f(x: Any) -> tuple[Any, ...]:
+        return jnp.einsum("bij,jk->bik", x, matrix), jnp.tensordot(matrix, x, ((0,), (1,))), x @ x
+
+    x = jax.lax.complex(normal(2, n, n), normal(2, n, n, seed=1))
+    rules = (Rule(SMALL, kinds=("matrix",)),)
+    for y, exact in zip(through(f, SMALL, rules=rules)(x), f(x), strict=True):
+        np.testing.assert_allclose(y, exact, atol=1e-5)
+    noisy = through(f, "chip_11x11", key=jax.random.key(0), rules=(Rule("chip_11x11", kinds=("matrix",)),))(x)
+    changed = [bool((y != exact).any()) for y, exact in zip(noisy, f(x), strict=True)]
+    assert changed == [True, True, False]
+    with pytest.raises(ValueError, match=r"can go to the engine \(0 matrix 6: a product with a DFT matrix"):
+        through(f, SMALL)(x)
+    assert dft_scale(np.fft.fft(np.eye(n))[::-1]) is None
 
 
 def test_noise_has_a_key_for_each_call_site_and_step() -> None:

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 from jax.extend import core, source_info_util
 
+from fourier_attn.ops.arguments import known as readable
+
 Address = tuple[int, ...]  # of an equation: its place in each of the nested programs
-Origins = frozenset[int]  # the arguments of the function that a value depends on
 
 TRANSFORMS = ("fft", "ifft", "rfft", "irfft")
-KINDS = (*TRANSFORMS, "conv")
+KINDS = (*TRANSFORMS, "conv", "matrix")
 DOUBLE = ("float64", "complex128")
 AXES = 3  # of a transform, or a convolution, at most
 
@@ -24,10 +26,10 @@ class CallSite:
     Args:
       index: number of the call site, in the order of the program.
       address: place of its equation in the nested programs.
-      kind: "fft", "ifft", "rfft", "irfft" or "conv".
+      kind: "fft", "ifft", "rfft", "irfft", "conv", or "matrix" for a product with a DFT matrix.
       line: file, line and function that called it.
       scope: name scope, such as the path of a Flax module.
-      shape: shape of the operand.
+      shape: shape of the operand; of a product with a matrix, the transformed axis comes last.
       kernel: shape of the kernel of a convolution; () for a transform.
       dtype: dtype of the operand.
       sizes: transformed sizes; of a convolution the padded sizes of its signal.
@@ -47,7 +49,7 @@ class CallSite:
     dtype: str
     sizes: tuple[int, ...]
     repeats: int
-    arguments: Origins
+    arguments: frozenset[int]
     params: Mapping[str, Any]
     why: str
 
@@ -63,6 +65,18 @@ class CallSite:
             batch, features, *_ = self.params["dimension_numbers"].lhs_spec
             return self.shape[batch] * self.shape[features]
         return math.prod(self.shape[: len(self.shape) - len(self.sizes)])
+
+
+class Origin(NamedTuple):
+    """Says what a value depends on.
+
+    Args:
+      arguments: the arguments of the function.
+      value: the value itself, if it is a constant.
+    """
+
+    arguments: frozenset[int] = frozenset()
+    value: Any = None
 
 
 class _Place(NamedTuple):
@@ -102,16 +116,21 @@ def find(program: core.ClosedJaxpr, arguments: Sequence[int]) -> list[CallSite]:
       arguments: number of the function's argument that each input of the program is a part of.
     """
     found: list[CallSite] = []
-    _walk(program.jaxpr, [frozenset((number,)) for number in arguments], _Place(), found)
+    _walk(program, [Origin(frozenset((number,))) for number in arguments], _Place(), found)
     return [dataclasses.replace(site, index=index) for index, site in enumerate(found)]
 
 
-def _walk(jaxpr: Any, origins: Sequence[Origins], place: _Place, found: list[CallSite]) -> list[Origins]:
-    """Adds the call sites of a program to `found`; returns the arguments that its results depend on."""
-    known: dict[Any, Origins] = dict(zip(jaxpr.invars, origins, strict=True))
+def _walk(
+    program: core.ClosedJaxpr, origins: Sequence[Origin], place: _Place, found: list[CallSite]
+) -> list[Origin]:
+    """Adds the call sites of a program to `found`; returns what its results depend on."""
+    jaxpr = program.jaxpr
+    known: dict[Any, Origin] = dict(zip(jaxpr.invars, origins, strict=True))
+    for variable, value in zip(jaxpr.constvars, program.consts, strict=True):
+        known[variable] = Origin(value=value if readable(value) else None)
 
-    def origin(atom: Any) -> Origins:
-        return frozenset() if isinstance(atom, core.Literal) else known.get(atom, frozenset())
+    def origin(atom: Any) -> Origin:
+        return Origin() if isinstance(atom, core.Literal) else known.get(atom, Origin())
 
     for number, equation in enumerate(jaxpr.eqns):
         inputs = [origin(atom) for atom in equation.invars]
@@ -120,21 +139,25 @@ def _walk(jaxpr: Any, origins: Sequence[Origins], place: _Place, found: list[Cal
     return [origin(atom) for atom in jaxpr.outvars]
 
 
-def _outputs(equation: Any, inputs: list[Origins], here: _Place, found: list[CallSite]) -> list[Origins]:
-    """Returns the arguments that the results of one equation depend on, and adds its call sites."""
-    name, together = equation.primitive.name, frozenset[int]().union(*inputs)
+def _outputs(equation: Any, inputs: list[Origin], here: _Place, found: list[CallSite]) -> list[Origin]:
+    """Returns what the results of one equation depend on, and adds its call sites."""
+    name, arguments = equation.primitive.name, frozenset[int]().union(*(one.arguments for one in inputs))
+    together = Origin(arguments)
     if name in ("fft", "conv_general_dilated"):
-        found.append(_call_site(equation, together, here))
+        found.append(_call_site(equation, arguments, here))
+    elif name == "dot_general":
+        found += _products(equation, inputs, here)
     elif name in NESTED:
         inner, outputs = _Inner(equation, inputs, together), []
-        for number, (jaxpr, origins, times) in enumerate(NESTED[name](inner)):
-            outputs = _walk(jaxpr, origins, here.inside(number, times), found)
+        for number, (program, origins, times) in enumerate(NESTED[name](inner)):
+            outputs = _walk(program, origins, here.inside(number, times), found)
         if name in TRANSPARENT:
             return outputs
     else:
         for number, jaxpr in enumerate(core.jaxprs_in_params(equation.params)):
             why = f"inside {name}, which stays as it is"
-            _walk(jaxpr, [together] * len(jaxpr.invars), here.inside(number, why=why), found)
+            program = core.ClosedJaxpr(jaxpr, [None] * len(jaxpr.constvars))
+            _walk(program, [together] * len(jaxpr.invars), here.inside(number, why=why), found)
     return [together] * len(equation.outvars)
 
 
@@ -142,11 +165,11 @@ class _Inner(NamedTuple):
     """Holds an equation with programs of its own, and what its inputs depend on."""
 
     equation: Any
-    inputs: list[Origins]
-    together: Origins
+    inputs: list[Origin]
+    together: Origin
 
 
-Programs = Iterator[tuple[Any, Sequence[Origins], int]]
+Programs = Iterator[tuple[core.ClosedJaxpr, Sequence[Origin], int]]
 
 
 def body(equation: Any) -> core.ClosedJaxpr:
@@ -157,22 +180,22 @@ def body(equation: Any) -> core.ClosedJaxpr:
 
 
 def _one(inner: _Inner) -> Programs:
-    yield body(inner.equation).jaxpr, inner.inputs, 1
+    yield body(inner.equation), inner.inputs, 1
 
 
 def _scan(inner: _Inner) -> Programs:
     params, inputs = inner.equation.params, inner.inputs
     first, last = params["num_consts"], params["num_consts"] + params["num_carry"]
     carried = [inner.together] * (last - first)
-    yield params["jaxpr"].jaxpr, [*inputs[:first], *carried, *inputs[last:]], params["length"]
+    yield params["jaxpr"], [*inputs[:first], *carried, *inputs[last:]], params["length"]
 
 
 def _while(inner: _Inner) -> Programs:
     params, inputs = inner.equation.params, inner.inputs
     tests, first = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
     carried = [inner.together] * (len(inputs) - first)
-    yield params["cond_jaxpr"].jaxpr, [*inputs[:tests], *carried], 0
-    yield params["body_jaxpr"].jaxpr, [*inputs[tests:first], *carried], 0
+    yield params["cond_jaxpr"], [*inputs[:tests], *carried], 0
+    yield params["body_jaxpr"], [*inputs[tests:first], *carried], 0
 
 
 def _cond(inner: _Inner) -> Programs:
@@ -181,13 +204,13 @@ def _cond(inner: _Inner) -> Programs:
     for number, branch in enumerate(branches):
         # An empty program keeps the numbers of the branches.
         skipped = only is not None and number != only
-        jaxpr = branch.jaxpr.replace(eqns=[], outvars=[]) if skipped else branch.jaxpr
-        yield jaxpr, inner.inputs[1:], 1
+        empty = core.ClosedJaxpr(branch.jaxpr.replace(eqns=[], outvars=[]), branch.consts)
+        yield empty if skipped else branch, inner.inputs[1:], 1
 
 
 def _solve(inner: _Inner) -> Programs:
     solve, consts, operands = solution(inner.equation, inner.inputs)
-    yield solve.jaxpr, [*consts, *operands], 1
+    yield solve, [*consts, *operands], 1
 
 
 def solution(equation: Any, inputs: Sequence[Any]) -> tuple[core.ClosedJaxpr, Sequence[Any], Sequence[Any]]:
@@ -208,7 +231,7 @@ def platform_branch(equation: Any) -> int | None:
     counts = []
     for branch in equation.params["branches"]:
         found: list[CallSite] = []
-        _walk(branch.jaxpr, [frozenset()] * len(branch.jaxpr.invars), _Place(), found)
+        _walk(branch, [Origin()] * len(branch.jaxpr.invars), _Place(), found)
         counts.append(len(found))
     return counts.index(max(counts))
 
@@ -219,7 +242,7 @@ NESTED = dict.fromkeys(TRANSPARENT, _one)
 NESTED |= {"scan": _scan, "while": _while, "cond": _cond, "custom_linear_solve": _solve}
 
 
-def _call_site(equation: Any, origins: Origins, here: _Place) -> CallSite:
+def _call_site(equation: Any, arguments: frozenset[int], here: _Place) -> CallSite:
     x, params = equation.invars[0].aval, equation.params
     if equation.primitive.name == "fft":
         kind = jax.lax.FftType(params["fft_type"]).name.lower()
@@ -244,10 +267,58 @@ def _call_site(equation: Any, origins: Origins, here: _Place) -> CallSite:
         dtype=str(x.dtype),
         sizes=sizes,
         repeats=here.repeats,
-        arguments=origins,
+        arguments=arguments,
         params=params,
         why=here.why or why,
     )
+
+
+def _products(equation: Any, inputs: list[Origin], here: _Place) -> Iterator[CallSite]:
+    """Yields the call site of a product with a constant DFT matrix, in any order of the two."""
+    (contracted, batch) = equation.params["dimension_numbers"]
+    for side in (0, 1):
+        matrix = inputs[side].value
+        if batch[0] or len(contracted[0]) != 1 or matrix is None or np.ndim(matrix) != 2:
+            continue
+        found = dft_scale(np.asarray(matrix))
+        x = equation.invars[1 - side].aval
+        if found is None or not np.issubdtype(x.dtype, np.complexfloating):
+            continue
+        (axis,) = contracted[1 - side]
+        rest = [n for place, n in enumerate(x.shape) if place != axis]
+        why = f"{x.dtype}, which no converter has the bits for" if str(x.dtype) in DOUBLE else ""
+        yield CallSite(
+            index=-1,
+            address=here.address,
+            kind="matrix",
+            line=here.line,
+            scope=here.scope,
+            shape=(*rest, x.shape[axis]),
+            kernel=np.shape(matrix),
+            dtype=str(x.dtype),
+            sizes=(x.shape[axis],),
+            repeats=here.repeats,
+            arguments=inputs[1 - side].arguments,
+            params={"operand": 1 - side, "axis": axis, "inverse": found[0], "scale": found[1]},
+            why=here.why or why,
+        )
+        return
+
+
+def dft_scale(matrix: np.ndarray) -> tuple[bool, complex] | None:
+    """Returns whether a matrix is $c F$ or $c F^-1$, with F the orthonormal DFT, and c; None: it is neither.
+
+    Args:
+      matrix: the matrix.
+    """
+    n = len(matrix)
+    if n < 2 or matrix.shape != (n, n) or not np.iscomplexobj(matrix) or matrix[0, 0] == 0:
+        return None
+    turns = np.exp(-2j * np.pi * (np.outer(np.arange(n), np.arange(n)) % n) / n)
+    for inverse, expected in ((False, turns), (True, turns.conj())):
+        if np.allclose(matrix / matrix[0, 0], expected, atol=1e-5):
+            return inverse, complex(matrix[0, 0]) * n**0.5
+    return None
 
 
 def convolved_sizes(shape: tuple[int, ...], params: Mapping[str, Any]) -> tuple[int, ...]:

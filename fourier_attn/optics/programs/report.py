@@ -273,6 +273,8 @@ def _priced(engine: Engine) -> bool:
 def site_work(site: CallSite) -> tuple[float, float]:
     """Returns the bytes and the real operations of one run of a call site on electronics."""
     points = site.arrays * math.prod(site.sizes)
+    if site.kind == "matrix":
+        return 16.0 * points + 8 * math.prod(site.kernel), 8.0 * points * site.sizes[0]
     if site.kind != "conv":
         real = 0.5 if site.kind in ("rfft", "irfft") else 1.0
         return float(BYTES[site.kind] * points), real * 5 * points * math.log2(max(2, math.prod(site.sizes)))

@@ -23,7 +23,8 @@ class Rule:
 
     Args:
       engine: engine or name of a preset; None: exact.
-      kinds: "fft", "ifft", "rfft", "irfft" or "conv". Default (), any.
+      kinds: "fft", "ifft", "rfft", "irfft", "conv", or "matrix" for products with a constant DFT matrix.
+        Default (), any but "matrix".
       scope: regular expression that the name scope or the line of the call contains. Default "", any.
       sites: numbers of call sites, as `optics.report` lists them. Default (), any.
       smallest: least number of transformed points. Default 0.
@@ -53,7 +54,7 @@ class Rule:
         """Says whether the rule is about a call site."""
         points = math.prod(site.sizes)
         return (
-            (not self.kinds or site.kind in self.kinds)
+            (site.kind in self.kinds if self.kinds else site.kind != "matrix")
             and (not self.sites or site.index in self.sites)
             and bool(re.search(self.scope, f"{site.scope} {site.line}"))
             and self.smallest <= points
@@ -98,12 +99,14 @@ def choose(sites: Iterable[CallSite], rules: Sequence[Rule], data: frozenset[int
             raise ValueError(
                 f"rule {described(rule)} names none of the {len(sites)} call sites; optics.report lists them"
             )
-    return [_chosen(site, next(rule for rule in rules if rule.holds(site)), data) for site in sites]
+    matrices = Rule(None, kinds=("matrix",))
+    return [_chosen(site, next(r for r in (*rules, matrices) if r.holds(site)), data) for site in sites]
 
 
 def _chosen(site: CallSite, rule: Rule, data: frozenset[int] | None) -> Choice:
     if rule.engine is None:
-        return Choice(site, None, None, "by a rule")
+        product = "a product with a DFT matrix, which Rule(engine, kinds=('matrix',)) takes"
+        return Choice(site, None, None, product if site.kind == "matrix" else "by a rule")
     why = site.why
     if not why and data is not None and not data & site.arguments:
         why = "depends on no argument of argnums"

@@ -79,7 +79,7 @@ def through(
       engine: engine or name of a preset, for all call sites that no rule names.
       key: PRNG key of the noise. Default None, enough for an engine without noise.
       rules: which engine computes which call sites; the first rule that holds decides. Default (), all on
-        `engine`.
+        `engine`. Products with a constant DFT matrix are call sites only for a rule with kinds=("matrix",).
       ranges: static full scales of the converters by call site, from `optics.calibrate_ranges`. Default None.
       argnums: number or numbers of the arguments that are data. Call sites that depend on none of them, such
         as spectra of a network's kernels, stay exact: hardware computes them once. Default None, all call

@@ -136,6 +136,8 @@ def run_site(site: CallSite, operands: list[Array], light: Optics, key: Key) -> 
     """
     if site.kind == "conv":
         return _convolve(site, operands, light, key)
+    if site.kind == "matrix":
+        return _multiply(site, operands[site.params["operand"]], light, key)
     (x,) = operands
     axes, lead = len(site.sizes), x.shape[: x.ndim - len(site.sizes)]
     flat = x.reshape(-1, *x.shape[len(lead) :])
@@ -148,6 +150,14 @@ def run_site(site: CallSite, operands: list[Array], light: Optics, key: Key) -> 
         inverse = site.kind == "ifft"
         y = light.dft(flat, axes, key, inverse=inverse) * points ** (-0.5 if inverse else 0.5)
     return y.reshape(*lead, *y.shape[1:])
+
+
+def _multiply(site: CallSite, x: Array, light: Optics, key: Key) -> Array:
+    """Computes the product with a DFT matrix as a transform of one axis."""
+    x = jnp.moveaxis(x, site.params["axis"], -1)
+    y = light.dft(x.reshape(-1, x.shape[-1]), 1, key, inverse=site.params["inverse"]).reshape(x.shape)
+    y = y * site.params["scale"]
+    return jnp.moveaxis(y, -1, 0) if site.params["operand"] == 1 else y
 
 
 def rfft(x: Float[Array, "v ..."], axes: int, light: Optics, key: Key) -> Complex[Array, "v ..."]:
