@@ -61,6 +61,6 @@ def presets(results: Results) -> str:
     """Tabulates the presets: published and derived parameters, and the limit by light and electronics."""
     lines: list[list[Any]] = []
     for name, entry in PRESETS.items():
-        light = "no noise" if entry.light_db == math.inf else f"{entry.light_db:g} of {entry.lit}"
+        light = "no noise" if entry.light_db == math.inf else f"{entry.light_db:g} of unit intensity"
         lines.append([f"`{name}`", ", ".join(entry.published), ", ".join(entry.derived), light, entry.what])
     return table(["preset", "published", "derived", "signal to noise, dB", "description"], lines)

@@ -6,6 +6,13 @@ from fourier_attn.lazy import lazy_names
 
 if TYPE_CHECKING:
     from fourier_attn.optics.calibration import calibrate
+    from fourier_attn.optics.correlators import (
+        joint_transform,
+        joint_transform_correlate,
+        matched_filter,
+        optical_4f,
+        optical_4f_correlate,
+    )
     from fourier_attn.optics.data_statistics import DataStatistics, measure_data
     from fourier_attn.optics.device_file import read_device
     from fourier_attn.optics.engine import optical_dft2
@@ -40,7 +47,12 @@ __all__ = [
     "budget",
     "calibrate",
     "calibrate_ranges",
+    "joint_transform",
+    "joint_transform_correlate",
+    "matched_filter",
     "measure_data",
+    "optical_4f",
+    "optical_4f_correlate",
     "optical_circular_correlate",
     "optical_dft",
     "optical_dft2",

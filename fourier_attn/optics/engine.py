@@ -160,19 +160,40 @@ def _digital_and_light(x: Array, factor: Array | None, engine: Engine, key: Key)
 
 def _emulated(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array:
     """Emulates the reading of an array: the passes of the detection and of the averages."""
-    keys = _split(key)
-    scale, field = _write(x, engine, keys.writing)
+    keys = split(key)
+    scale, field = write(x, engine, keys.writing)
     if factor is not None:
-        other, bank = _write(factor, engine, keys.factor)
+        other, bank = write(factor, engine, keys.factor)
         scale, field = scale * other, field * bank
-    field, excess = coherence.propagate(field, engine)
+    return read(*coherence.propagate(field, engine), scale, engine, keys)
+
+
+def read(
+    field: Array,
+    excess: Array | None,
+    scale: Array,
+    engine: Engine,
+    keys: PassKeys,
+    *,
+    lenses: int = 1,
+) -> Array:
+    """Detects the light at the detectors, and multiplies by what it was divided by as it was written.
+
+    Args:
+      field: light at the detectors, (passes, ...).
+      excess: power of the light that is not coherent with the field; None: all of it is.
+      scale: of the field, one number for each aperture; powers get its square.
+      engine: the engine, with its laser and receiver.
+      keys: PRNG keys of the pass.
+      lenses: on the way; before each of them, pixels send light into higher orders. Default 1.
+    """
     power = _laser(engine, keys.laser, keys.drift, _laser_shape(field, engine), field.real.dtype)
     if engine.device.insertion_loss_db is not None:  # detectors count what is left, see `Engine.photons`
         eta = jnp.asarray(engine.device.transmission)
         field = field / jnp.sqrt(eta).astype(field.dtype)
         excess = None if excess is None else excess / eta.astype(excess.dtype)
     if engine.device.fill_factor is not None:  # detectors see the zero order alone
-        share = jnp.asarray(engine.zero_order, field.real.dtype)
+        share = jnp.asarray(engine.zero_order, field.real.dtype) ** lenses
         field, scale = field * share.astype(field.dtype), scale / share
         excess = None if excess is None else excess * share**2
     y = _detect(detection.Light(field, power, excess), engine, keys.receiver)
@@ -199,7 +220,7 @@ def _measured(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array
     return y.mean(axis=0) if engine.averages > 1 else y
 
 
-def _split(key: Key) -> PassKeys:
+def split(key: Key) -> PassKeys:
     """Splits the key for each draw: noise and rounding have separate streams."""
     if key is None:
         return PassKeys()
@@ -214,10 +235,19 @@ def _split(key: Key) -> PassKeys:
     )
 
 
-def _write(x: Array, engine: Engine, keys: modulator.Keys) -> tuple[Array, Array]:
-    """Returns the scale of each aperture, and its field in each pass."""
+def write(
+    x: Array, engine: Engine, keys: modulator.Keys, *, plain: bool | None = None
+) -> tuple[Array, Array]:
+    """Returns the scale of each aperture, and its field in each pass.
+
+    Args:
+      x: arrays to write, (..., n1, n2).
+      engine: the engine, with its modulators.
+      keys: PRNG keys of the modulators.
+      plain: whether the array itself is the field; None, the default, where nothing depends on its scale.
+    """
     ranges.report(engine, "dac", x)
-    written = modulator.write(x, engine.modulator, keys, plain=engine.scale_free)
+    written = modulator.write(x, engine.modulator, keys, plain=engine.scale_free if plain is None else plain)
     slow, passes = engine.modulator.settling_s, engine.passes // engine.slices
     kept = None if slow is None else kept_share(slow, engine.frame_rate_hz)
     several = engine.channels.count > 1

@@ -64,7 +64,7 @@ def optical_dft(
     planned = plan_transform(sizes, engine, prefer=prefer, arrays=arrays, real=not jnp.iscomplexobj(x))
     run = FrameRunner(engine, key)
     real = planned.direct and engine.receiver.detection == "homodyne_re"
-    y = run.dft(jnp.moveaxis(_wide(x), axes, last), planned, real=real)
+    y = run.dft(jnp.moveaxis(widen(x), axes, last), planned, real=real)
     if inverse:
         y = backwards(y, last)
     return jnp.moveaxis(y, last, axes)
@@ -87,7 +87,7 @@ def check_filled(name: str, shape: tuple[int, ...], axes: Sequence[int]) -> None
         )
 
 
-def _wide(x: Array) -> Array:
+def widen(x: Array) -> Array:
     """Casts x to the precision of the engine: single, or double if x is."""
     if x.dtype in (jnp.float64, jnp.complex128):
         return x
@@ -143,7 +143,7 @@ def optical_fourier_mix(
     run = FrameRunner(engine, key)
     if x.size == 0:
         return x
-    examples = _wide(x).reshape(-1, t, d)
+    examples = widen(x).reshape(-1, t, d)
     z = run.dft(_pair(examples, arrays), planned, real=engine.receiver.detection == "homodyne_re")
     y = _unpair(z, len(examples))
     if len(z) < len(examples):
@@ -202,7 +202,7 @@ def _correlate(
     multiply: str = "digital",
 ) -> Float[Array, "*b h _"]:
     """Runs the frames of `optical_circular_correlate` as they are planned."""
-    z = _pair(_wide(x).reshape(-1, *planned.axes), planned.arrays)
+    z = _pair(widen(x).reshape(-1, *planned.axes), planned.arrays)
     if planned.boundary == "zero":
         z = jnp.pad(z, [(0, 0), *((r // 2, r - 1 - r // 2) for r in planned.taps)])
     if planned.tiles:
@@ -275,7 +275,7 @@ def optical_position_lambda(
     engine = engine.whole_field()
     planned = plan_position_lambda(value.shape, position.shape, engine, grid, prefer)
     ends = [(0, w - n) for w, n in zip(planned.wide, planned.axes, strict=True)]
-    wide = _wide(value)
+    wide = widen(value)
     y = jnp.zeros((*query.shape[:-1], value.shape[2]), wide.dtype)
     for i in range(planned.u):
         run = FrameRunner(engine, None if key is None else jax.random.fold_in(key, i))

@@ -11,11 +11,14 @@ from typing import Any, NamedTuple, SupportsIndex
 
 from fourier_attn.choices import check_choice
 from fourier_attn.optics.correlation_plan import check_multiply, plan_correlation, plan_position_lambda
+from fourier_attn.optics.correlator_plan import OPERATIONS as CORRELATORS
+from fourier_attn.optics.correlator_plan import plan_correlator
 from fourier_attn.optics.cost import UNKNOWN_DATA
 from fourier_attn.optics.data_statistics import DataStatistics
 from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.transform_plan import check_field, plan_mix, plan_transform, transform_axes
 
+OPERATIONS = ("dft", "fourier_mix", "circular_correlate", "position_lambda", *CORRELATORS)
 BYTES = 16  # of a complex number of single precision that is read and written back
 
 
@@ -72,22 +75,31 @@ def plan(
     boundary: str = "circular",
     multiply: str = "digital",
     prefer: str = "error",
-    real: bool = False,
+    real: bool | None = None,
+    encoding: str | None = None,
+    signed: str = "both",
 ) -> Plan:
     """Returns the number of passes and the digital work of an operation: the plan that is executed, counted.
 
         >>> plan("dft", (11, 11), Engine(shape=(11, 11))).passes
         1
+        >>> engine = Engine(shape=(8, 8)).replace(detection="intensity")
+        >>> plan("4f_correlate", (8, 8), engine, kernel=(3, 3), encoding="two_rail").passes
+        4
 
     Args:
-      operation: "dft", "fourier_mix", "circular_correlate" or "position_lambda".
-      x, kernel: shapes of the operation's arguments; the values and the table R of "position_lambda".
+      operation: "dft", "fourier_mix", "circular_correlate", "position_lambda", "4f", "4f_correlate" or
+        "joint_transform_correlate".
+      x, kernel: shapes of the operation's arguments; the values and the table R of "position_lambda", and the
+        transmissions of "4f" as its kernel.
       engine: the engine, with its aperture.
       axes, shape (or grid), boundary, multiply, prefer: as the operation has them.
-      real: of "dft", whether its argument is real; those of the others are.
+      real: whether the arguments of "dft", or of a correlator, are real; None, the default, is complex for
+        "dft" and real for correlators.
+      encoding, signed: of correlators, as the operation has them.
     Raises: ValueError for sizes that no plan covers.
     """
-    check_choice("operation", operation, ("dft", "fourier_mix", "circular_correlate", "position_lambda"))
+    check_choice("operation", operation, OPERATIONS)
     x, kernel, axes = (tuple(map(operator.index, sizes)) for sizes in (x, kernel, axes))
     image = None if shape is None else tuple(map(operator.index, shape))
     if not x or min(x) < 1:
@@ -96,13 +108,19 @@ def plan(
     if operation == "dft":
         sizes = tuple(x[axis] for axis in transform_axes(x, axes))
         arrays = math.prod(x) // math.prod(sizes)
-        chosen = plan_transform(sizes, engine, prefer=prefer, arrays=arrays, real=real)
+        chosen = plan_transform(sizes, engine, prefer=prefer, arrays=arrays, real=bool(real))
         frames, digital = chosen.frames(arrays), chosen.digital(arrays)
         lots = chosen.frames(arrays, engine.channels.count)
     elif operation == "fourier_mix":
         arrays, chosen = plan_mix(x, engine, prefer)
         frames, digital = chosen.frames(arrays), chosen.digital(arrays)
         lots = chosen.frames(arrays, engine.channels.count)
+    elif operation in CORRELATORS:
+        chosen = plan_correlator(
+            operation, x, kernel, engine, encoding=encoding, signed=signed, real=real is not False
+        )
+        frames, digital = chosen.frames, chosen.digital
+        factors, factor_arrays, lots = chosen.factors, chosen.factor_arrays, chosen.frames
     else:
         check_field(engine)
         engine = engine.whole_field()

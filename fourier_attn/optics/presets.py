@@ -27,13 +27,14 @@ from fourier_attn.optics.parts import Device, Laser, Modulator, Receiver
 class Preset(NamedTuple):
     """Holds an engine, the provenance of its parameters, and its limit by light and electronics.
 
-    No preset fills its detectors: an aperture whose pixels are all on puts N1 N2 times unit intensity into
-    its zero order, and that fits along with the reference.
+    No preset fills its detectors with the brightest light of its arrangement and the reference. Behind one
+    lens, an aperture whose pixels are all on puts N1 N2 times unit intensity into its zero order.
 
     Args:
       published, derived: names of parameters; all others are assumed.
-      light_db: signal over the noise of light and electronics in one detection, of the signal `lit`.
-      lit: "unit intensity", or "all pixels": the zero order of an aperture whose pixels are all on.
+      light_db: signal over the noise of light and electronics in one detection of unit intensity.
+      brightest: largest intensity at a detector, in unit intensities; None is N1 N2. A 4f correlator with an
+        open filter images pixels on pixels, so that it is 1. Peaks of a filter that focuses may saturate.
       what: the arrangement in words.
     """
 
@@ -41,7 +42,7 @@ class Preset(NamedTuple):
     published: tuple[str, ...]
     derived: tuple[str, ...] = ()
     light_db: float = math.inf
-    lit: str = "unit intensity"
+    brightest: float | None = None
     what: str = "a lens without errors"
 
     def provenance(self) -> dict[str, str]:
@@ -119,13 +120,13 @@ PRESETS: Mapping[str, Preset] = {
         light_db=29.6,
         what="shot noise alone",
     ),
-    # Half an electron a mirror in a pass: all mirrors put half a well into the zero order. Other orders of an
-    # ordinary image are below the camera's levels; it would see them with the zero order blocked.
+    # Two nanowatts a mirror. An open filter images all mirrors onto the camera, each with half a well. Behind
+    # the first lens, the same light of a million mirrors would meet in one pixel.
     "amplitude_4f": Preset(
         Engine(
             shape=(1000, 1000),
             modulator=Modulator(encode="amplitude", kind="micromirror", dac_bits_amp=1, extinction_db=30.0),
-            laser=Laser(power_w=2e-15, wavelength_m=633e-9),
+            laser=Laser(power_w=2e-9, wavelength_m=633e-9),
             receiver=Receiver(
                 detection="intensity", responsivity=0.4, read_noise_e=2.0, well_depth_e=1e6, adc_bits=8
             ),
@@ -134,9 +135,37 @@ PRESETS: Mapping[str, Preset] = {
         ("shape", "encode", "kind", "detection", "frame_rate_hz"),
         ("dac_bits_amp", "power_w"),
         light_db=57.0,
-        lit="all pixels",
-        what="binary mirrors, a lens, and a camera in its focal plane; without a filter plane it computes no "
-        "correlations",
+        brightest=1.0,
+        what="a 4f correlator: binary mirrors in the input and in the filter plane, and a camera",
+    ),
+    # The joint spectrum has its largest value at zero frequency, where up to 86 pixels meet in one of 256:
+    # 86^2 / 256 unit intensities of 158 uW. The correlation is far weaker, so that detectors integrate longer
+    # than those of `chip_11x11`.
+    "joint_transform": Preset(
+        Engine(
+            shape=(1, 256),
+            lens="1d",
+            modulator=Modulator(
+                encode="amplitude",
+                kind="electro_optic",
+                dac_bits_amp=8,
+                extinction_db=30.0,
+                compensated=True,
+                drive_noise_rms=0.003,
+            ),
+            device=Device(
+                static_phase_rms=0.02, static_gain_rms=0.01, crosstalk_db=-40.0, insertion_loss_db=5.0
+            ),
+            laser=Laser(power_w=5e-4, wavelength_m=1.55e-6, rin_db_hz=-145.0),
+            receiver=Receiver(
+                detection="intensity", dark_current=1e-10, tia_noise=1e-11, saturation_w=1e-2, adc_bits=8
+            ),
+            frame_rate_hz=1e8,
+        ),
+        ("lens",),
+        light_db=63.0,
+        brightest=86**2 / 256,
+        what="a joint transform correlator on a chip, with cylindrical lenses and photodiodes in both planes",
     ),
     "hostile": Preset(
         CHIP.replace(
@@ -275,7 +304,7 @@ def check_variants(engine: Engine, devices: int, noises: Sequence[float] = (1.0,
 def main() -> None:
     """Prints every preset: what it is, its light, and where each parameter comes from."""
     for name, entry in PRESETS.items():
-        head = f"{name}: {entry.what}\nlight and electronics: {entry.light_db:g} dB of {entry.lit}"
+        head = f"{name}: {entry.what}\nlight and electronics: {entry.light_db:g} dB of unit intensity"
         print(f"{head}\n{entry.table()}\n", file=sys.stdout)
 
 

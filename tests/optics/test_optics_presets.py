@@ -19,6 +19,7 @@ LEVELS = {  # dB over white real numbers, as measured: errors may change, but no
     "shot_limited": 21.0,
     "hostile": 1.9,
 }
+CORRELATORS = ("amplitude_4f", "joint_transform")
 
 
 def level(engine: Engine) -> float:
@@ -56,8 +57,7 @@ def light(engine: Engine) -> float:
     electrons = ((receiver.tia_noise or 0) / ELECTRON_C) ** 2 / f
     electrons += (receiver.dark_current or 0) / (ELECTRON_C * f) + (receiver.read_noise_e or 0) ** 2
     if receiver.detection == "intensity":
-        whole = n * engine.shape[0] * engine.shape[1]  # of all pixels in one order
-        return decibel(whole**2 / (whole + electrons))
+        return decibel(n**2 / (n + electrons))
     lit = n * (share + receiver.lo_ratio)
     if receiver.detection == "psi4":
         return decibel(4 * receiver.lo_ratio * n**2 / (lit + electrons))
@@ -65,7 +65,7 @@ def light(engine: Engine) -> float:
     return decibel(share * n**2 * receiver.lo_ratio / (2 * pair))
 
 
-@pytest.mark.parametrize("name", [*LEVELS, "amplitude_4f"])
+@pytest.mark.parametrize("name", [*LEVELS, *CORRELATORS])
 def test_every_preset_survives_its_own_electronics(name: str) -> None:
     """The ratio that it states is that of its watts, and of a pass with light and electronics alone."""
     engine = preset(name)
@@ -75,8 +75,6 @@ def test_every_preset_survives_its_own_electronics(name: str) -> None:
     receiver = dataclasses.replace(receiver, adc_bits=None, cmrr_db=None)
     loss = Device(insertion_loss_db=engine.device.insertion_loss_db, fill_factor=engine.device.fill_factor)
     bare = Engine((1, 1), device=loss, laser=laser, receiver=receiver, frame_rate_hz=engine.frame_rate_hz)
-    if PRESETS[name].lit == "all pixels":
-        bare = bare.with_photons(engine.photons * math.prod(engine.shape))
     y = np.asarray(dft(jnp.ones((20_000, 1, 1)), bare, KEY))
     assert abs(-20 * np.log10(np.std(y)) - light(engine)) < 0.15  # 20,000 numbers: 0.04 dB
     assert abs(np.mean(y) - 1) < 5 * np.std(y) / 140
@@ -84,13 +82,18 @@ def test_every_preset_survives_its_own_electronics(name: str) -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_no_aperture_fills_the_detectors_of_a_preset(name: str) -> None:
-    """All pixels on put N1 N2 times unit intensity into the zero order, in phase with the reference."""
+    """All pixels on put N1 N2 times unit intensity into the zero order, in phase with the reference.
+
+    Correlators have the brightest detector that test_optics_correlators finds.
+    """
     engine = preset(name)
     photons, detector = engine.photons, engine.detector
     if photons is None or not engine.capacities:
         return
     reference = engine.receiver.lo_ratio if detector.referenced else 0.0
-    zero_order = (math.sqrt(math.prod(engine.shape)) + math.sqrt(reference)) ** 2
+    brightest = PRESETS[name].brightest or math.prod(engine.shape)
+    assert (PRESETS[name].brightest is not None) == (name in CORRELATORS)
+    zero_order = (math.sqrt(brightest) + math.sqrt(reference)) ** 2
     assert photons * zero_order / detector.detectors < min(engine.capacities)
 
 
@@ -101,7 +104,7 @@ def test_the_demonstrator_is_no_place_for_the_chips_amplifier() -> None:
 
 
 def test_cameras_read_powers() -> None:
-    assert {*LEVELS, "ideal", "amplitude_4f"} == set(PRESETS)
+    assert {*LEVELS, *CORRELATORS, "ideal"} == set(PRESETS)
     engine = preset("amplitude_4f")
     well = engine.receiver.well_depth_e
     engine = engine.replace(shape=(8, 8)).with_photons(well / 64)  # which all mirrors fill
@@ -138,9 +141,9 @@ def test_tables_are_printed_and_name_no_company(capsys: pytest.CaptureFixture) -
     presets.main()
     printed = capsys.readouterr().out
     for name, entry in PRESETS.items():
-        head = f"{name}: {entry.what}\nlight and electronics: {entry.light_db:g} dB of {entry.lit}"
+        head = f"{name}: {entry.what}\nlight and electronics: {entry.light_db:g} dB of unit intensity"
         assert f"{head}\n{entry.table()}\n" in printed
-    assert "amplitude_4f: binary mirrors" in printed
+    assert "amplitude_4f: a 4f correlator: binary mirrors" in printed
     for company in ("optalysys", "lightmatter", "lightelligence", "luminous"):
         assert company not in printed.lower()
 

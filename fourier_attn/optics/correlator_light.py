@@ -1,0 +1,188 @@
+"""The light in correlators: through a filter plane, and through a square-law detector to a second lens.
+
+Writing, lenses, laser, detectors and converters are those of `fourier_attn.optics.engine`.
+"""
+
+import dataclasses
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from fourier_attn.optics.correlator_plan import JointPlane, broadcast
+from fourier_attn.optics.device import propagate
+from fourier_attn.optics.engine import PassKeys, read, split, write
+from fourier_attn.optics.engine_spec import Engine
+from fourier_attn.optics.modulator import as_complex
+from fourier_attn.optics.parts import Modulator
+from fourier_attn.optics.random import Key, stream
+from fourier_attn.optics.transforms import backwards
+
+OTHER_SEED = 0x2545F491  # of the second lens, whose errors are others
+
+
+class JointTransform(NamedTuple):
+    """Holds the terms of a joint transform correlator's output, each read by detectors of its own.
+
+    Args:
+      cross: the correlation, where `JointPlane.cross` says.
+      auto: both auto-correlations together, around the optical axis. They are those of the light that is
+        written: each array is divided by its scale.
+    """
+
+    cross: Array
+    auto: Array
+
+
+@jax.jit
+def four_f(x: Array, h: Array, engine: Engine, plane: Modulator, key: Key) -> Array:
+    """Runs a 4f correlator, with the derivative that the engine asks for.
+
+    Args:
+      x: inputs, (..., N1, N2).
+      h: transmissions of the filter plane, (..., N1, N2), which may have another batch.
+      engine: the engine.
+      plane: modulators of the filter plane, with their range.
+      key: PRNG key of the noise.
+    """
+    batch = broadcast(x.shape[:-2], h.shape[:-2])
+    x, h = (jnp.broadcast_to(part, (*batch, *engine.shape)) for part in (x, h))
+    y = _filtered(x, h, engine, plane, key)
+    if engine.backward == "model":
+        return y
+    ideal = Modulator(encode=plane.encode, dac_range=plane.dac_range)
+    return _follow(_filtered(x, h, engine.ideal(), ideal, None), y)
+
+
+def _filtered(x: Array, h: Array, engine: Engine, plane: Modulator, key: Key) -> Array:
+    """Runs a 4f correlator on apertures that have a filter each."""
+    keys = split(key)
+    scale, field = write(x, engine, keys.writing)
+    lossless = dataclasses.replace(engine.device, insertion_loss_db=None)  # the loss is that of the whole way
+    field = propagate(field, dataclasses.replace(engine, device=lossless))
+    bank = engine.replace(modulator=plane, monitor=None)
+    plain = plane.dac_range == "auto" and bank.scale_free
+    other, transmissions = write(h, bank, keys.factor, plain=plain)
+    field = propagate(field * transmissions, _other_lens(engine))
+    return _upright(read(field, None, scale * other, engine, keys, lenses=2), engine)
+
+
+@partial(jax.jit, static_argnames=("plane", "boundary"))
+def joint_planes(
+    x: Array, kernel: Array, engine: Engine, key: Key, plane: JointPlane, boundary: str
+) -> JointTransform:
+    """Runs a joint transform correlator, with the derivative that the engine asks for.
+
+    Args:
+      x: signals, (..., n1, n2).
+      kernel: kernels, (..., r1, r2), which may have another batch.
+      engine: the engine.
+      key: PRNG key of the noise.
+      plane: places of signal and kernel.
+      boundary: "zero", "valid" or "full".
+    """
+    batch = broadcast(x.shape[:-2], kernel.shape[:-2])
+    x, kernel = (jnp.broadcast_to(part, (*batch, *part.shape[-2:])) for part in (x, kernel))
+    y = _both_planes(x, kernel, engine, key, plane, boundary)
+    if engine.backward == "model":
+        return y
+    return jax.tree.map(_follow, _both_planes(x, kernel, engine.ideal(), None, plane, boundary), y)
+
+
+def _both_planes(
+    x: Array, kernel: Array, engine: Engine, key: Key, plane: JointPlane, boundary: str
+) -> JointTransform:
+    """Runs a joint transform correlator on signals that have a kernel each."""
+    names = ("spectrum", "cross", "auto")
+    first, second, third = (split(None if key is None else stream(key, name)) for name in names)
+    left, field = write(x, engine, first.writing, plain=False)
+    right, other = write(kernel, _own_scale(engine), first.factor, plain=False)
+    field = _placed(field, plane, 0) + _placed(other, plane, plane.offset)
+    joint = read(propagate(field, engine), None, jnp.ones_like(left), _camera(engine), first)
+    scale, field = write(joint, _amplitudes(engine, plane), second.writing)
+    output = propagate(field, _other_lens(engine))
+    scale = scale * plane.points**0.5
+
+    def detectors(places: tuple[list[int], list[int]], keys: PassKeys, factor: Array) -> Array:
+        return read(_at(output, places), None, scale * factor, engine, keys)
+
+    cross = detectors(plane.cross(boundary), second, left * right)
+    return JointTransform(cross, detectors(plane.auto(), third, jnp.ones_like(left)))
+
+
+def _own_scale(engine: Engine) -> Engine:
+    """Returns the engine as it writes a kernel: a range of the converters holds for inputs."""
+    modulator = dataclasses.replace(engine.modulator, dac_range="auto", dac_full_scale=None)
+    return dataclasses.replace(engine, modulator=modulator, monitor=None)
+
+
+def _other_lens(engine: Engine) -> Engine:
+    """Returns the engine with its second lens, whose errors are drawn apart from those of the first."""
+    device = dataclasses.replace(engine.device, seed=engine.device.seed ^ OTHER_SEED)
+    return dataclasses.replace(engine, device=device)
+
+
+def _camera(engine: Engine) -> Engine:
+    """Returns the engine as it takes the joint spectrum: an intensity, up to the power of the aperture."""
+    span = "auto" if engine.receiver.adc_range == "auto" else "fixed"
+    without = {"lo_phase_err": None, "lo_drift": None, "amplifiers": "detector", "cmrr_db": None}
+    if engine.detector.detectors == 0:
+        return engine.replace(detection="intensity", monitor=None)
+    return engine.replace(detection="intensity", adc_range=span, monitor=None, **without)
+
+
+def _amplitudes(engine: Engine, plane: JointPlane) -> Engine:
+    """Returns the engine as it writes the joint spectrum, which is real and not negative."""
+    modulator = engine.modulator
+    bits = modulator.dac_bits_phase if modulator.encode == "phase" else modulator.dac_bits_amp
+    span = "auto" if modulator.dac_range == "auto" else float(plane.points)
+    changed = dataclasses.replace(
+        modulator,
+        encode="amplitude",
+        dac_bits_amp=bits,
+        dac_bits_phase=None,
+        dac_range=span,
+        dac_full_scale=None,
+    )
+    return dataclasses.replace(engine, modulator=changed, monitor=None)
+
+
+def _placed(field: Array, plane: JointPlane, column: int) -> Array:
+    """Surrounds a field by the dark pixels of the aperture; it begins in the first row and a column."""
+    rows, columns = field.shape[-2:]
+    ends = [(0, plane.shape[0] - rows), (column, plane.shape[1] - columns - column)]
+    return jnp.pad(field, [(0, 0)] * (field.ndim - 2) + ends)
+
+
+def _at(y: Array, places: tuple[list[int], list[int]]) -> Array:
+    rows, columns = (np.asarray(each) for each in places)
+    return jnp.take(jnp.take(y, rows, axis=-2), columns, axis=-1)
+
+
+def _upright(y: Array, engine: Engine) -> Array:
+    """Reads the camera backwards, around the optical axis."""
+    axes = (-2, -1) if engine.lens == "2d" else (-1,)
+    if not engine.centered:
+        return backwards(y, axes)
+    return jnp.fft.fftshift(backwards(jnp.fft.ifftshift(y, axes), axes), axes)
+
+
+def _follow(exact: Array, made: Array) -> Array:
+    """Returns a result with the derivative of another one."""
+    return exact + jax.lax.stop_gradient(made - exact)
+
+
+def spectrum(kernel: Array, engine: Engine) -> Array:
+    """Computes $conj(W)$ of kernels digitally; $W = F w$ is not normalised.
+
+    Args:
+      kernel: w, (..., r1, r2).
+      engine: the engine, with its aperture and lens.
+    """
+    axes = (-2, -1) if engine.lens == "2d" else (-1,)
+    sizes = [engine.shape[axis] for axis in axes]
+    w = jnp.conj(jnp.fft.fftn(as_complex(kernel), sizes, axes))
+    return jnp.fft.fftshift(w, axes) if engine.centered else w
