@@ -191,6 +191,7 @@ def test_jit_stands_at_the_outermost_caller() -> None:
     ]
     names = (
         "train/step",
+        "optics/correlator_light",
         "optics/engine",
         "optics/programs/calibrate",
         "inference/export",
