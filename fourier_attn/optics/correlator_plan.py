@@ -23,11 +23,9 @@ class JointPlane(NamedTuple):
         p = n + max(n, r) - 1,   N >= 2 (p + r) - 1
 
     A guard distance of $max(n, r) - 1$ dark pixels is between them, and the rest is dark, too. The output
-    plane holds three terms at these distances L from its axis, which do not overlap:
-
-        |L| < max(n, r)           both auto-correlations
-        p - n < L < p + r         the correlation of the signal with the kernel, y[i] at L = p - i
-        p - n < -L < p + r        the same, mirrored
+    plane holds three terms, which do not overlap. Let L be the distance from its axis. The auto-correlations
+    are at $|L| < max(n, r)$. The correlation $y[i]$ of the signal with the kernel is at $L = p - i$, so that
+    $p - n < L < p + r$, and its mirror image is at $-L$.
 
     A spherical lens also transforms the columns. There the signal and the kernel begin in the same row, and
     $N1 >= n1 + r1 - 1$ rows are enough. A cylindrical lens correlates each row with its own kernel.

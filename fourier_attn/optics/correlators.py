@@ -104,7 +104,7 @@ def optical_4f_correlate(
 
         >>> engine = Engine(shape=(1, 4)).replace(detection="intensity")
         >>> x, w = jnp.array([[0.0, 1.0, 2.0, 3.0]]), jnp.array([[1.0, -1.0]])
-        >>> optical_4f_correlate(x, w, engine, encoding="two_rail").round(3)
+        >>> optical_4f_correlate(x, w, engine, encoding="two_rail").round()
         Array([[-1., -1., -1.,  3.]], dtype=float32)
 
     Args:
@@ -225,7 +225,7 @@ def joint_transform_correlate(
 
         >>> engine = Engine(shape=(1, 20)).replace(detection="intensity")
         >>> x, w = jnp.array([[0.0, 1.0, 2.0, 3.0]]), jnp.array([[1.0, -1.0]])
-        >>> joint_transform_correlate(x, w, engine, encoding="two_rail", boundary="valid").round(3)
+        >>> joint_transform_correlate(x, w, engine, encoding="two_rail", boundary="valid").round()
         Array([[-1., -1., -1.]], dtype=float32)
 
     Args:

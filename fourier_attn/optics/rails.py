@@ -5,8 +5,8 @@ is linear in both arrays, so that it is a sum over pairs of rails:
 
     x = sum_i s_i x_i,   w = sum_j t_j w_j,   y = sum_{i, j} s_i t_j sqrt(I[i, j])
 
-Here I[i, j] is the intensity for rail i of x and rail j of w. No rail has a negative number, and neither has
-the field at the detectors, so that the field is the root of the intensity.
+Here $I[i, j]$ is the intensity for rail i of x and rail j of w. No rail has a negative number, and neither
+has the field at the detectors, so that the field is the root of the intensity.
 """
 
 from typing import NamedTuple
