@@ -19,7 +19,7 @@ from fourier_attn.ops.steps import convolve_step
 
 
 class LongConvolution(OnEngine):
-    """Convolves each feature with a learned filter that is as long as the sequence (long convolution).
+    """Convolves each feature with its own learned filter, which reaches all other tokens (long convolution).
 
         y[i, j] = sum_k w[k, j] x[i - k, j]
 

@@ -6,8 +6,8 @@ to be written, levels and leak included, and Y what is read, the transfer matrix
 
     T = (sum_r E_r^H E_r)^-1 sum_r E_r^H Y_r
 
-The noise of passes and converters averages out as $1 / sqrt(rounds)$; that of light also as
-$1 / sqrt(photons)$, down to the levels of the converters.
+The noise of passes and converters averages out as $1 / sqrt(rounds)$. Shot noise also falls as
+$1 / sqrt(photons)$, and noise of the electronics as $1 / photons$.
 """
 
 import dataclasses
