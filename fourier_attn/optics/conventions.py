@@ -11,6 +11,7 @@ tried, with the complex factor that fits best:
 import itertools
 import math
 import weakref
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -69,6 +70,12 @@ LAYOUTS = {
     "upside_down": "with rows from the last to the first",
     "mirrored": "with columns from the last to the first",
 }
+
+
+def readings() -> Iterator[Reading]:
+    """Yields every reading, the matrix as it is first."""
+    for flags in itertools.product((False, True), repeat=len(Reading._fields)):
+        yield Reading(*flags)
 
 
 class Fit(NamedTuple):
@@ -144,12 +151,12 @@ def fit(
     rows = _sample(math.prod(shape))
     wanted = ideal(rows, shape, lens, centered)
     power = np.sum(np.abs(wanted) ** 2)
-    plain = _decibel(power, np.sum(np.abs(transfer[rows] - wanted) ** 2))
+    plain = decibel(power, np.sum(np.abs(transfer[rows] - wanted) ** 2))
     reading = _best_reading(transfer, shape, rows, wanted)
     part = transfer[reading.places(shape, read=False)[rows]][:, reading.places(shape, read=True)]
     part = part.conj() if reading.conjugate else part
     factor = complex(np.vdot(part, wanted) / max(np.sum(np.abs(part) ** 2), 1e-300))
-    best_db = _decibel(power, np.sum(np.abs(wanted - factor * part) ** 2))
+    best_db = decibel(power, np.sum(np.abs(wanted - factor * part) ** 2))
     return Fit(plain, reading, factor, best_db, math.prod(shape) if lens == "2d" else shape[1])
 
 
@@ -184,7 +191,7 @@ def _best_reading(
             for read, share in zip(sides[True], np.abs(products) ** 2 / power, strict=True):
                 fits.append((float(share), Reading(**written, **read, conjugate=conjugate)))
     whole = float(np.sum(np.abs(wanted) ** 2))
-    levels = [_decibel(whole, max(whole - share, 1e-12 * whole)) for share, _ in fits]
+    levels = [decibel(whole, max(whole - share, 1e-12 * whole)) for share, _ in fits]
     near = max(levels) - SAME_DB
     return min((fit[1] for fit, level in zip(fits, levels, strict=True) if level >= near), key=sum)
 
@@ -280,5 +287,6 @@ def _loss(best: Fit) -> str:
     return f" and give {loss}: the matrix holds that loss, since {size:.4g} is not a normalisation"
 
 
-def _decibel(signal: float, error: float) -> float:
+def decibel(signal: float, error: float) -> float:
+    """Returns the ratio of two powers in dB, at most 300."""
     return 10 * math.log10(signal / max(error, 1e-30 * signal))
