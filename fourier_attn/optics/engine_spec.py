@@ -215,8 +215,8 @@ class Engine:
         square = cls(shape=(side, side)) if squared and side else cls()
         like = (like or square).with_orders_as_loss()
         kept = ("insertion_loss_db", "recalibrate_s", "calibration_probes")
-        known = {name: parameters.get(name, getattr(like.device, name)) for name in kept}
-        device = Device(**known, transfer=transfer)
+        static = {name: parameters.get(name, getattr(like.device, name)) for name in kept}
+        device = Device(**static, transfer=transfer)
         modulator = like.modulator
         if drive_table is not None:
             table = complex_array("drive_table", drive_table)

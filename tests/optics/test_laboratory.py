@@ -153,6 +153,7 @@ def test_photon_transfer_is_within_its_standard_errors() -> None:
     "reading",
     [
         Reading(),
+        Reading(conjugate=True),
         Reading(read_mirrored=True, read_upside_down=True),
         Reading(written_centred=True, read_centred=True),
     ],
@@ -162,7 +163,7 @@ def test_phases_of_detectors_are_set_in_the_convention_of_the_bench(reading: Rea
     exact, rng = ideal(np.arange(16), (4, 4), "2d", False), np.random.default_rng(0)
     measured = np.empty_like(exact)
     places = np.ix_(reading.places((4, 4), read=False), reading.places((4, 4), read=True))
-    measured[places] = exact
+    measured[places] = exact.conj() if reading.conjugate else exact
     found = aligned(measured * np.exp(2j * np.pi * rng.random(16)), (4, 4))
     np.testing.assert_allclose(standard(measured, (4, 4), reading), exact, atol=1e-12)
     np.testing.assert_allclose(np.abs(found), np.abs(measured), atol=1e-12)
@@ -369,6 +370,8 @@ def test_arrays_are_read_like_columns(tmp_path: Path) -> None:
     columns = read_recording(shots(tmp_path / "shots.csv", GOOD, POWER))
     for one, other in zip(read_recording(tmp_path / "shots.npz")[:2], columns[:2], strict=True):
         np.testing.assert_array_equal(one, other)
+    light = read_recording(tmp_path / "shots.npz", black_level=0.25).readings
+    np.testing.assert_allclose(light, POWER - 0.25)
     np.savez(tmp_path / "both.npz", probes=GOOD, intensities=POWER, fields=GOOD)
     np.savez(tmp_path / "beam.npz", probes=GOOD, fields=GOOD, reference=GOOD[:, 0])
     for name, message in (
