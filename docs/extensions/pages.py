@@ -7,6 +7,7 @@ from api_pages import INTERNAL, ROOMS, ROOT
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
+PLAIN = re.compile(r'<span class="[npw]">([^<]*)</span>')
 LINK = re.compile(r"\]\((?P<path>(?:\.\./)+[^)\s#]+)(?P<anchor>#[^)]*)?\)")
 
 
@@ -43,6 +44,12 @@ def level_headings(app: Sphinx, page: str, template: str, context: dict, tree: o
     context[name] = context.get(name, "").replace('role="heading"', 'role="heading" aria-level="2"')
 
 
+def drop_plain_spans(app: Sphinx, page: str, template: str, context: dict, tree: object) -> None:
+    """Names, punctuation and white space in code have the colour of all text: without their spans the site is
+    a seventh smaller."""
+    context["body"] = PLAIN.sub(r"\1", context.get("body", ""))
+
+
 def lead_back(app: Sphinx, env: BuildEnvironment) -> None:
     """From source to the reference, not to the page of a mixer, which shows the same without anchors."""
     modules = getattr(env, "_viewcode_modules", {})
@@ -59,5 +66,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("source-read", lead_to_pages)
     app.connect("env-updated", lead_back)
     app.connect("html-page-context", open_one_branch, priority=100)  # before the theme
+    app.connect("html-page-context", drop_plain_spans)
     app.connect("html-page-context", level_headings, priority=900)  # after the theme
     return {"parallel_read_safe": True, "parallel_write_safe": True}

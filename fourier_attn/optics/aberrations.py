@@ -33,7 +33,7 @@ ZERNIKE: tuple[Callable[[Array, Array], Array], ...] = (
 def before_lens(field: Complex[Array, "b n1 n2"], engine: Engine) -> Complex[Array, "b n1 n2"]:
     """Returns the field times the factor of each pixel before the lens.
 
-        a = 10^(-v (x^2 + y^2) / 20) exp(i sum_j c_j Z_j(x / sqrt(2), y / sqrt(2)))
+        a = 10^(-v r^2 / 20) exp(i p),    r^2 = x^2 + y^2,    p = sum_j c_j Z_j(x / sqrt(2), y / sqrt(2))
 
     Here v is the vignetting in dB at the middle of an edge. The circle of Zernike's polynomials goes through
     the corners of the aperture. A shift d of the detectors adds the phase $-2 pi m d / N$.

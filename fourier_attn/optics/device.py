@@ -123,10 +123,10 @@ def _pattern(engine: Engine, draws: Array, moved: Array, dtype: Any) -> Array:
 def _alignment(engine: Engine, dtype: Any) -> Array:
     """Returns the phases of the modulators' place at the output, and the sinc shape of the zero order.
 
-        exp(-2 pi i f d) exp(-pi i lambda z f^2 / p^2) sinc(F f)
+        a = exp(-2 pi i f d) exp(-pi i w z f^2 / p^2) sinc(F f)
 
-    Here f is the frequency of a detector, d the lateral shift of the modulators and z their distance from the
-    focal plane. How much light the zero order has is not static: it is a matter of noise, see
+    Here f is the frequency of a detector, w the wavelength, p the pitch, d the lateral shift of the modulators
+    and z their distance from the focal plane. How much light the zero order has is not static: it is a matter of noise, see
     `Engine.zero_order`.
     """
     result, device = jnp.ones(engine.shape, dtype), engine.device

@@ -177,7 +177,10 @@ def _snr(engine: Engine, level: Level) -> dict[str, float]:
 
         v_shot = p / n,   v_thermal = a (tia^2 + 4 k T / R) B / I^2
         v_dark = I_dark / (I n),   v_read = (read / n)^2
-        c = 4 / R^2 (hybrid90),  1 / (2 R^2) (homodyne_re),  1 / (M R^2) (psiM),  1 / R^2 (linear3)
+        c = 4 / R^2              hybrid90
+        c = 1 / (2 R^2)          homodyne_re
+        c = 1 / (M R^2)          psi3, psi4 with M steps
+        c = 1 / R^2              linear3
 
     p is the mean light on a detector, signal and reference, and $R^2$ that of the reference on all of them.
     Averages divide all noise but the converter's, whose levels are the same each time. Light that all
