@@ -125,9 +125,9 @@ def _alignment(engine: Engine, dtype: Any) -> Array:
 
         a = exp(-2 pi i f d) exp(-pi i w z f^2 / p^2) sinc(F f)
 
-    Here f is the frequency of a detector, w the wavelength, p the pitch, d the lateral shift of the modulators
-    and z their distance from the focal plane. How much light the zero order has is not static: it is a matter of noise, see
-    `Engine.zero_order`.
+    Here f is the frequency of a detector, w the wavelength, p the pitch, d the lateral shift of the
+    modulators and z their distance from the focal plane. How much light the zero order has is not static: it
+    is a matter of noise, see `Engine.zero_order`.
     """
     result, device = jnp.ones(engine.shape, dtype), engine.device
     pitch, wavelength = device.pixel_pitch_m, engine.laser.wavelength_m
