@@ -45,6 +45,32 @@ def check(group: Any, signed: Collection[str] = ()) -> None:
             CHECKS[parameter.kind](name, value, parameter)
 
 
+MOST_LEVELS = 16  # bits of a converter whose levels are listed one by one
+
+
+def check_converter(group: Any, bits: str, names: tuple[str, ...]) -> None:
+    """Checks that there is a converter for its imperfections.
+
+    Args:
+      group: modulators or receivers.
+      bits: name of the converter's bits.
+      names: of its imperfections, in LSB.
+    Raises: ValueError.
+    """
+    most = getattr(group, bits)
+    for name in names:
+        value = getattr(group, name)
+        if value is not None and most is None:
+            raise ValueError(
+                f"{name}={value} is in steps of a converter, which {bits}=None lacks; give {bits}"
+            )
+        if value is not None and name.endswith("dnl_lsb") and most > MOST_LEVELS:
+            raise ValueError(
+                f"{name}={value} lists the levels of a converter, and {bits}={most} has more than "
+                f"2^{MOST_LEVELS}; lower {bits}, or leave {name} None"
+            )
+
+
 def _plain(value: Any) -> Any:
     """Converts numbers of any library, pairs and shapes of them to Python's; returns all else as it is."""
     if type(value) is tuple:

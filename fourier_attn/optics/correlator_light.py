@@ -14,7 +14,7 @@ from jaxtyping import Array
 
 from fourier_attn.optics.correlator_plan import JointPlane, broadcast
 from fourier_attn.optics.device import propagate
-from fourier_attn.optics.engine import PassKeys, read, split, write
+from fourier_attn.optics.engine import SECOND_BANK, PassKeys, read, split, write
 from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.modulator import as_complex
 from fourier_attn.optics.parts import Modulator
@@ -65,7 +65,7 @@ def _filtered(x: Array, h: Array, engine: Engine, plane: Modulator, key: Key) ->
     field = propagate(field, dataclasses.replace(engine, device=lossless))
     bank = engine.replace(modulator=plane, monitor=None)
     plain = plane.dac_range == "auto" and bank.scale_free
-    other, transmissions = write(h, bank, keys.factor, plain=plain)
+    other, transmissions = write(h, bank, keys.factor, plain=plain, bank=SECOND_BANK)
     field = propagate(field * transmissions, _other_lens(engine))
     return _upright(read(field, None, scale * other, engine, keys, lenses=2), engine)
 

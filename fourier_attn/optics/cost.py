@@ -215,7 +215,7 @@ def energy(
         E_power = P T (N1 N2 W_laser 10^(loss / 10) / wall_plug + N1 N2 n_amp W_rx + W_static / C)
         W_laser = W_signal + W_reference
         E_move = bits (E_link + 2 E_sram + E_hbm),    bits = N1 N2 (S sum_i b_i + P n_adc b)
-        E_adc(b) = max(2^b E_level, 4^b E_thermal)    and E_dac likewise
+        E_adc(b) = max(2^b E_level, 4^b E_thermal sqrt(1 + (f / f_c)^2))    and E_dac likewise
         E_digital = W_gpu max(digital_bytes / bandwidth, digital_flops / rate),    T = 1 / f
 
     C channels run at once, wavelengths times apertures, each with light, modulators and detectors of its own.
@@ -231,9 +231,9 @@ def energy(
     o is the passes of calibration for each pass of work (`fourier_attn.optics.drift.recalibration`). The M
     steps of the reference's phase and the K averages look at the array that is there, so that it is written
     once and sent once; what is read is sent as it is, raw. i runs over the two converters of a complex value
-    (amplitude and phase) or the one of a real value; b counts as the effective number of bits, which flatters
-    the converter. A camera has its converters in E_pixel, which takes the place of T W_rx and of E_adc.
-    The phase shifter of the reference is not here.
+    (amplitude and phase) or the one of a real value; b is the effective bits, which flatters a converter
+    whose noise is not given (`adc_noise_lsb`). A camera has its converters in E_pixel, which takes the place
+    of T W_rx and of E_adc. The phase shifter of the reference is not here.
 
     Args:
       engine: the engine, with its converters, light and frame rate.
@@ -264,8 +264,10 @@ def energy(
     write_bits = [_known(*pair) for pair in zip(one.writers, one.write_bits, strict=True)]
     if one.patterns > 1:
         write_bits = [1]
-    written_j = sum(conversion_j("dac", bits, prices) for bits in write_bits)
-    read_j = conversion_j("adc", _known("adc_bits", one.read_bits), prices)
+    rate_hz = 1 / one.pass_s(prices)
+    written_j = sum(conversion_j("dac", bits, prices, rate_hz) for bits in write_bits)
+    _known("adc_bits", one.read_bits)
+    read_j = conversion_j("adc", engine.receiver.effective_bits, prices, rate_hz)
     sent = factors * data.factor_changed
     shown = one.slices if one.patterns == 1 else one.passes * one.patterns
     writes = (frames * shown + sent) * one.points
@@ -304,15 +306,23 @@ def _switching_j(engine: Engine, one: Frame, prices: Prices) -> float:
     return sum(prices["electro_optic.capacitance_f"] * swing**2 / 4 for swing in swings)
 
 
-def conversion_j(kind: str, bits: int, prices: Prices) -> float:
+def conversion_j(kind: str, bits: Number, prices: Prices, rate_hz: Number = 0.0) -> float:
     """Returns the energy of one conversion in J: by $2^b$ levels, or $4^b$ where thermal noise is the limit.
+
+        E(b) = max(2^b E_level, 4^b E_thermal sqrt(1 + (f / f_c)^2))
+
+    The first is Walden's figure of merit. The second is Schreier's, which falls by 10 dB for each decade of
+    the rate above the corner f_c, the envelope in Murmann's survey of converters.
 
     Args:
       kind: "dac" or "adc".
-      bits: b of the converter.
+      bits: effective bits b of the converter.
       prices: values by the names of the component library.
+      rate_hz: conversions per second f; 0, the default, is far below the corner.
+    Source: Murmann, ADC Performance Survey, https://github.com/bmurmann/ADC-survey.
     """
-    return max(2.0**bits * prices[f"{kind}.level_j"], 4.0**bits * prices["converter.thermal_j"])
+    faster = math.hypot(1.0, rate_hz / prices["converter.corner_hz"])
+    return max(2.0**bits * prices[f"{kind}.level_j"], 4.0**bits * prices["converter.thermal_j"] * faster)
 
 
 def _lots(lots: Number | None, frames: Number, channels: int) -> Number:
@@ -323,7 +333,14 @@ def _lots(lots: Number | None, frames: Number, channels: int) -> Number:
     return lots
 
 
-POSITIVE = ("laser.wall_plug", "link.bytes_per_s", "setting.frame_rate", "gpu.bytes_per_s", "gpu.flop_per_s")
+POSITIVE = (
+    "converter.corner_hz",
+    "laser.wall_plug",
+    "link.bytes_per_s",
+    "setting.frame_rate",
+    "gpu.bytes_per_s",
+    "gpu.flop_per_s",
+)
 
 
 def _checked(prices: Prices | None) -> Prices:

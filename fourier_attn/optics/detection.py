@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Inexact
 
 from fourier_attn.optics.engine_spec import Engine
+from fourier_attn.optics.imperfections import convert_roughly, fast_flicker, gains, slow_flicker
 from fourier_attn.optics.phases import phasor
 from fourier_attn.optics.quantise import quantise
 from fourier_attn.optics.random import Key, normal, sample, stream, uniform
@@ -25,12 +26,13 @@ MOST_POISSON = 1e5  # above, jax.random.poisson in float32 has a wrong variance
 
 
 class Keys(NamedTuple):
-    """Keys of what a detection draws: phase of the reference, shot noise, electrical noise, rounding."""
+    """Keys of what a detection draws: phase of the reference, shot, electrical, rounding, flicker."""
 
     reference: Key = None
     shot: Key = None
     electrical: Key = None
     rounding: Key = None
+    slow: Key = None  # shared by all passes of a transform
 
 
 class Light(NamedTuple):
@@ -93,7 +95,8 @@ def _square(field: Array) -> Array:
 
 def _detect_power(light: Light, engine: Engine, keys: Keys) -> Array:
     """Detects |E|^2 in one pass, without a reference."""
-    return _convert(_count(light.power, engine, keys), engine, keys.rounding, 0.0)[0]
+    power = gains(1, engine, light.field) * light.power
+    return _convert(_count(power, engine, keys), engine, keys.rounding, 0.0)[0]
 
 
 @jax.custom_jvp
@@ -125,12 +128,13 @@ def _detect_steps(light: Light, engine: Engine, r: Array, keys: Keys) -> Array:
     one_for_each_pass = (-1,) + (1,) * (field.ndim - 1)
     reference = jax.lax.complex(references[0], references[1]).reshape(one_for_each_pass)
     power = _square(field + reference * jnp.sqrt(laser).astype(field.dtype))
-    power = power if excess is None else power + excess
-    still = _square(reference)
+    response = gains(1, engine, field)
+    power = response * (power if excess is None else power + excess)
+    still = response * _square(reference)
     power = _convert(_count(power, engine, keys), engine, keys.rounding, r, still)
     if three_powers:
-        re = (power[1] - power[0] - r**2) / (2 * r)
-        im = (power[2] - power[0] - r**2) / (2 * r)
+        known = (response * jnp.full((1,) * field.ndim, r**2))[0]
+        re, im = ((step - power[0] - known) / (2 * r) for step in power[1:])
     else:
         weights = jnp.stack([jnp.cos(ideal), jnp.sin(ideal)]) / (steps * r)
         re = jnp.tensordot(weights[0], power, 1, precision="highest")
@@ -154,17 +158,21 @@ def _detect_pairs(parts: Array, light: Light, engine: Engine, r: Array, keys: Ke
     share = 1 / engine.detector.detectors  # of the light, for each detector
     gain = 4 * share * r  # of the difference over the signal
     total = 2 * share * (light.power[0] + r**2 * laser)[None]  # of the light on both
-    if engine.capacities:
-        difference = gain * signal
-        first, second = _limit((total + difference) / 2, engine), _limit((total - difference) / 2, engine)
+    known: Any = 0.0  # what the reference alone gives
+    if engine.capacities or engine.receiver.prnu_rms is not None:
+        both = jnp.stack([total + gain * signal, total - gain * signal]) / 2
+        response = _responses(engine, both)
+        first, second = _limit(response * both, engine)
+        known = share * r**2 * (response[0] - response[1]) / gain
         signal, total = (first - second) / gain, first + second
     if engine.photons is not None:
         noise = _pair_noise(signal, total, engine, gain, keys)
+        noise = noise + math.sqrt(2) / gain * slow_flicker(signal.shape, engine, keys.slow, signal.dtype)
         signal = signal + jax.lax.stop_gradient(noise)
     if engine.receiver.cmrr_db is not None:
         leak = 10.0 ** (-jnp.asarray(engine.receiver.cmrr_db, r.dtype) / 20)
         signal = signal + leak * (total - 2 * share * r**2) / gain
-    return _convert(signal, engine, keys.rounding, r)
+    return _convert(signal - known, engine, keys.rounding, r)
 
 
 def _pair_noise(signal: Array, total: Array, engine: Engine, gain: Array, keys: Keys) -> Array:
@@ -177,22 +185,32 @@ def _pair_noise(signal: Array, total: Array, engine: Engine, gain: Array, keys: 
     return jnp.sqrt(variance) / gain * sample(normal, keys.shot, signal.shape, signal.dtype)
 
 
+def _responses(engine: Engine, both: Array) -> Array:
+    """Returns gains of the first and of the second detectors of pairs, as `both` has them."""
+    gain = gains(engine.detector.detectors, engine, both[0])
+    if isinstance(gain, float):
+        return jnp.ones((2,) + (1,) * (both.ndim - 1), both.dtype)
+    return gain.reshape(-1, 2, *gain.shape[1:]).swapaxes(0, 1)  # pairs of neighbours
+
+
 def _electrical_variance(engine: Engine, dtype: Any) -> Array:
     """Returns the variance of one detector in a pass, in unit intensity squared, whose current is n q f.
 
-        v = a (tia^2 + 4 k T / R) B / I^2 + I_dark / (I n) + (read / n)^2      n photons, B the bandwidth
+        v = a ((1 + r) tia^2 + 4 k T / R) B / I^2 + I_dark / (I n) + (read / n)^2    n photons, bandwidth B
 
-    a is 1, or $1 / 2$ where two detectors share an amplifier: half of its noise for each.
+    r is the share of flicker noise that is faster than the transform, see `flicker_share`. a is 1, or $1 / 2$
+    where two detectors share an amplifier: half of its noise for each.
 
     The dark current is counted like light: its variance is its mean, which is $2 q I B$ for the
     $B = f / 2$ of a detector that integrates over its pass.
     """
     receiver, current, photons = engine.receiver, engine.current, engine.photons
-    bandwidth = engine.frame_rate_hz if receiver.bandwidth_hz is None else receiver.bandwidth_hz
-    root = jnp.sqrt(jnp.asarray(bandwidth * receiver.amplifiers_per_pixel / engine.detector.detectors, dtype))
+    root = jnp.sqrt(
+        jnp.asarray(engine.bandwidth * receiver.amplifiers_per_pixel / engine.detector.detectors, dtype)
+    )
     variance = jnp.zeros((), dtype)
     if receiver.tia_noise is not None:
-        variance += (receiver.tia_noise / current * root) ** 2
+        variance += (receiver.tia_noise / current * root) ** 2 * (1 + fast_flicker(engine))
     if receiver.load_ohm is not None:  # its square is below float32
         thermal = jnp.sqrt(jnp.asarray(4 * BOLTZMANN_J_K * receiver.temperature / receiver.load_ohm, dtype))
         variance += (thermal / current * root) ** 2
@@ -219,14 +237,25 @@ def _count(power: Array, engine: Engine, keys: Keys) -> Array:
     electrical = _electrical_variance(engine, power.dtype)
     if engine.receiver.statistics == "gaussian":
         variance = power / photons + electrical
-        noise = sample(normal, keys.shot, power.shape, power.dtype)
-        return _limit(power + jax.lax.stop_gradient(jnp.sqrt(variance)) * noise, engine)
+        noise = jax.lax.stop_gradient(jnp.sqrt(variance)) * sample(
+            normal, keys.shot, power.shape, power.dtype
+        )
+        return _limit(power + noise + _slow(power, engine, keys), engine)
     mean = jax.lax.stop_gradient(jnp.maximum(power * photons, 0.0))
     few = _poisson(keys.shot, jnp.minimum(mean, MOST_POISSON)).astype(power.dtype) - mean
     draws = jnp.split(sample(normal, keys.electrical, (2 * len(power), *power.shape[1:]), power.dtype), 2)
     shot = jnp.where(mean <= MOST_POISSON, few, jnp.sqrt(mean) * draws[0]) / photons
     shot = jnp.where(jnp.isfinite(mean), shot, 0.0)  # photons without end have no noise
-    return _limit(power + jax.lax.stop_gradient(shot + jnp.sqrt(electrical) * draws[1]), engine)
+    noise = jax.lax.stop_gradient(shot + jnp.sqrt(electrical) * draws[1])
+    return _limit(power + noise + _slow(power, engine, keys), engine)
+
+
+def _slow(power: Array, engine: Engine, keys: Keys) -> Any:
+    """Returns flicker noise that the passes share; that of balanced pairs is added to their difference."""
+    if engine.detector.balanced:
+        return 0.0
+    noise = slow_flicker((1, *power.shape[1:]), engine, keys.slow, power.dtype)
+    return jax.lax.stop_gradient(noise)
 
 
 def _poisson(key: Key, mean: Array) -> Array:
@@ -266,7 +295,7 @@ def _convert(signal: Array, engine: Engine, key: Key, r: Any, still: Any = 0.0) 
         amplitude = full_scale(engine)
         full = amplitude if balanced else (amplitude + r) ** 2
     levels = quantise(
-        signal / full,
+        convert_roughly(signal / full, engine, key),
         engine.receiver.adc_bits,
         signed=balanced,
         rounding=engine.receiver.adc_rounding,

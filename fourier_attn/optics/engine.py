@@ -19,9 +19,12 @@ from fourier_attn.optics import channels, coherence, detection, modulator, range
 from fourier_attn.optics.coupling import kept_share
 from fourier_attn.optics.drift import timed
 from fourier_attn.optics.engine_spec import Engine
-from fourier_attn.optics.random import Key, normal, sample, stream
+from fourier_attn.optics.imperfections import flicker_share
+from fourier_attn.optics.random import Key, device_key, normal, sample, stream
 
 DRIFT_BLOCK = 128  # passes
+SECOND_BANK = "converters of the second bank"
+FLICKER_DRIFTS = 24  # whose sum is flicker noise
 
 
 class PassKeys(NamedTuple):
@@ -163,7 +166,7 @@ def _emulated(x: Array, factor: Array | None, engine: Engine, key: Key) -> Array
     keys = split(key)
     scale, field = write(x, engine, keys.writing)
     if factor is not None:
-        other, bank = write(factor, engine, keys.factor)
+        other, bank = write(factor, engine, keys.factor, bank=SECOND_BANK)
         scale, field = scale * other, field * bank
     return read(*coherence.propagate(field, engine), scale, engine, keys)
 
@@ -231,12 +234,17 @@ def split(key: Key) -> PassKeys:
         factor=modulator.Keys(rounding[2], rounding[3], noise[1]),
         laser=noise[2],
         drift=noise[3],
-        receiver=detection.Keys(*noise[4:], rounding=rounding[4]),
+        receiver=detection.Keys(*noise[4:], rounding=rounding[4], slow=stream(key, "flicker")),
     )
 
 
 def write(
-    x: Array, engine: Engine, keys: modulator.Keys, *, plain: bool | None = None
+    x: Array,
+    engine: Engine,
+    keys: modulator.Keys,
+    *,
+    plain: bool | None = None,
+    bank: str = "writing converters",
 ) -> tuple[Array, Array]:
     """Returns the scale of each aperture, and its field in each pass.
 
@@ -245,8 +253,11 @@ def write(
       engine: the engine, with its modulators.
       keys: PRNG keys of the modulators.
       plain: whether the array itself is the field; None, the default, where nothing depends on its scale.
+      bank: name of the converters, which have errors of their own; by default those of the first bank.
     """
     ranges.report(engine, "dac", x)
+    if engine.modulator.bent:
+        keys = keys._replace(device=stream(device_key(engine.device.seed), bank))
     written = modulator.write(x, engine.modulator, keys, plain=engine.scale_free if plain is None else plain)
     slow, passes = engine.modulator.settling_s, engine.passes // engine.slices
     kept = None if slow is None else kept_share(slow, engine.frame_rate_hz)
@@ -263,10 +274,10 @@ def _detect(light: detection.Light, engine: Engine, keys: detection.Keys) -> Arr
         return detection.detect(jax.tree.map(lambda part: part[0], lights), engine, keys)
     if keys.reference is None:
         return jax.vmap(lambda light: detection.detect(light, engine, keys))(lights).mean(axis=0)
-    draws = [jax.random.split(key, engine.averages) for key in keys]
+    draws = [jax.random.split(key, engine.averages) for key in keys[:-1]]
 
-    def one(light: detection.Light, *keys: Array) -> Array:
-        return detection.detect(light, engine, detection.Keys(*keys))
+    def one(light: detection.Light, *own: Array) -> Array:
+        return detection.detect(light, engine, detection.Keys(*own, slow=keys.slow))
 
     return jax.vmap(one)(lights, *draws).mean(axis=0)
 
@@ -292,25 +303,42 @@ def _laser(engine: Engine, fast: Key, slow: Key, shape: tuple[int, ...], real: A
     """Draws the laser's relative power in each pass, the same for signal and reference."""
     power = jnp.ones(shape, real)
     if engine.laser.rin_db_hz is not None:
-        bandwidth = (
-            engine.frame_rate_hz if engine.receiver.bandwidth_hz is None else engine.receiver.bandwidth_hz
-        )
-        rms = jnp.sqrt(10.0 ** (jnp.asarray(engine.laser.rin_db_hz, real) / 10) * bandwidth)
-        power = power * (1 + rms * sample(normal, fast, shape, real))
+        rms = jnp.sqrt(10.0 ** (jnp.asarray(engine.laser.rin_db_hz, real) / 10) * engine.bandwidth)
+        relative = sample(normal, fast, shape, real)
+        if engine.laser.rin_corner_hz is not None:
+            relative = relative + _flicker(engine, stream(slow, "flicker"), shape, real)
+        power = power * (1 + rms * relative)
     if engine.laser.power_drift_rms is not None:
-        power = power * (1 + engine.laser.power_drift_rms * _drift(engine, slow, shape, real))
+        drift = _drift(engine.laser.drift_corr, slow, shape, real)
+        power = power * (1 + engine.laser.power_drift_rms * drift)
     return jnp.maximum(power, 0.0)
 
 
-def _drift(engine: Engine, key: Key, shape: tuple[int, ...], dtype: Any) -> Array:
-    """Computes $z[t] = a z[t - 1] + sqrt(1 - a^2) n[t]$ over the passes in order, $a = exp(-1 / drift_corr)$.
+def _flicker(engine: Engine, key: Key, shape: tuple[int, ...], dtype: Any) -> Array:
+    """Returns the laser's flicker noise over its white noise, as a sum of drifts.
+
+    A drift with the frequency f has the correlation time $1 / (2 pi f)$. All have the same power and lie at
+    equal distances on a logarithmic scale, so that the density of their sum falls as $1 / f$.
+    """
+    lowest, highest = engine.receiver.flicker_lowest_hz, engine.bandwidth
+    share = flicker_share(lowest, highest, engine.laser.rin_corner_hz, highest)
+    place = (jnp.arange(FLICKER_DRIFTS, dtype=dtype) + 0.5) / FLICKER_DRIFTS
+    frequencies = lowest * jnp.maximum(highest / jnp.asarray(lowest, dtype), 1.0) ** place
+    passes = (engine.frame_rate_hz / (2 * jnp.pi * frequencies)).astype(dtype)
+    keys = jax.random.split(key, FLICKER_DRIFTS)
+    drifts = jax.vmap(lambda passes, key: _drift(passes, key, shape, dtype))(passes, keys)
+    return jnp.sqrt(share / FLICKER_DRIFTS).astype(dtype) * drifts.sum(axis=0)
+
+
+def _drift(correlation: Any, key: Key, shape: tuple[int, ...], dtype: Any) -> Array:
+    """Computes $z[t] = a z[t - 1] + sqrt(1 - a^2) n[t]$ over the passes, $a = exp(-1 / correlation)$.
 
     An aperture has all its passes, shape[0], before the next one. Block by block: within one as a product.
     """
     count = math.prod(shape)
     blocks = -(-count // DRIFT_BLOCK)
     fresh = jax.random.normal(key, (1 + blocks * DRIFT_BLOCK,), dtype)
-    a = jnp.exp(-1 / jnp.asarray(engine.laser.drift_corr, dtype))
+    a = jnp.exp(-1 / jnp.asarray(correlation, dtype))
     place = jnp.arange(DRIFT_BLOCK, dtype=dtype)
     ago = place[:, None] - place[None]
     weights = jnp.where(ago >= 0, a ** jnp.maximum(ago, 0), 0.0) * jnp.sqrt(1 - a**2)

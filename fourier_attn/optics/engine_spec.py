@@ -277,6 +277,12 @@ class Engine:
         return self.receiver.responsivity * self.device.transmission * self.laser.power_w
 
     @property
+    def bandwidth(self) -> Any:
+        """Returns the bandwidth of laser and electronic noise in Hz, the frame rate by default."""
+        given = self.receiver.bandwidth_hz
+        return self.frame_rate_hz if given is None else given
+
+    @property
     def quantum_efficiency(self) -> Any:
         """Returns the electrons per photon, $eta = R h c / (q lambda)$; None without a wavelength."""
         if self.laser.wavelength_m is None:
@@ -324,6 +330,7 @@ class Engine:
             laser.power_w,
             receiver.lo_drift,
             receiver.jitter_s,
+            receiver.adc_noise_lsb,
         )
         return any(strength is not None for strength in strengths)
 
@@ -339,6 +346,7 @@ class Engine:
             modulator.drive_table,
             modulator.settling_s,
             receiver.cmrr_db,
+            receiver.prnu_rms,
             receiver.adc_bits,
             self.channels.channel_crosstalk_db,  # of light: each aperture is scaled to its largest number
             self.channels.aperture_crosstalk_db,

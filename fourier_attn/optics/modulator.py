@@ -23,6 +23,7 @@ import numpy as np
 from jaxtyping import Array, Inexact
 
 from fourier_attn.optics.coupling import leak_heat, settle
+from fourier_attn.optics.imperfections import bend
 from fourier_attn.optics.parts import Modulator
 from fourier_attn.optics.phases import angle, modulus, phasor
 from fourier_attn.optics.quantise import quantise, quantise_phase
@@ -33,11 +34,12 @@ STEEPEST = 1e3  # slope of sqrt(1 - b^2), which has no end at b = 1
 
 
 class Keys(NamedTuple):
-    """Keys of what a bank of modulators draws: as it rounds, and in each pass."""
+    """Keys of what a bank of modulators draws: as it rounds, in each pass, and once for its converters."""
 
     amplitude: Key = None
     phase: Key = None
     noise: Key = None
+    device: Key = None
 
 
 class Written(NamedTuple):
@@ -130,7 +132,7 @@ def coarse(modulator: Modulator) -> Modulator:
     A leak that is compensated is a part of it, so that the next slice can make up for it.
     """
     known = modulator.compensated and modulator.encode == "complex"
-    quiet = {"phase_noise_rms": None, "amp_noise_rms": None, "drive_noise_rms": None}
+    quiet = dict.fromkeys(("phase_noise_rms", "amp_noise_rms", "drive_noise_rms"))
     return dataclasses.replace(
         modulator,
         dac_rounding="nearest",
@@ -193,7 +195,7 @@ def _modulate(u: Array, modulator: Modulator, reach: Any, keys: Keys) -> tuple[A
     if modulator.encode == "complex" and delta is None and not (levels or limited or swings):
         return as_complex(u), None
     still = jax.lax.stop_gradient(u)
-    drive, level = _drive(still, modulator, delta, reach, keys.amplitude)
+    drive, level = _drive(still, modulator, delta, reach, keys)
     rest = jnp.sqrt(jnp.maximum(1 - level**2, 0.0))
     written = as_complex(level) if delta is None else jax.lax.complex(level, delta * rest)
     if modulator.encode in ("signed", "amplitude"):
@@ -211,13 +213,7 @@ def _by_table(u: Array, modulator: Modulator, reach: Any, keys: Keys) -> tuple[A
     table = jnp.asarray(modulator.drive_table, as_complex(u).dtype)
     still = jax.lax.stop_gradient(u)
     drive = _table_drive(reach * (modulus(u) if modulator.encode == "complex" else u.real), table)
-    level = quantise(
-        jax.lax.stop_gradient(drive),
-        modulator.dac_bits_amp,
-        signed=False,
-        rounding=modulator.dac_rounding,
-        key=keys.amplitude,
-    )
+    level = _convert(jax.lax.stop_gradient(drive), modulator, False, keys)
     written, direction = _transmission(level, table), None
     if modulator.encode == "complex":
         wanted = jnp.where(modulus(still) > 0, as_complex(still), chirp(still.shape[-2:]).astype(table.dtype))
@@ -252,7 +248,9 @@ def _smooth_by_table(encode: str, u: Array, table: Array, reach: Any, most: None
     return _transmission(_table_drive(reach * u, table), table)
 
 
-def _drive(u: Array, modulator: Modulator, delta: Array | None, reach: Any, key: Key) -> tuple[Array, Array]:
+def _drive(
+    u: Array, modulator: Modulator, delta: Array | None, reach: Any, keys: Keys
+) -> tuple[Array, Array]:
     """Returns the amplitude b that a modulator is driven for, and the level next to it."""
     signed = modulator.encode == "signed"
     if modulator.encode == "phase":
@@ -265,10 +263,18 @@ def _drive(u: Array, modulator: Modulator, delta: Array | None, reach: Any, key:
         drive = jnp.clip(wanted / (1 - delta**2), -reach, reach)
     else:
         drive = jnp.sqrt(jnp.maximum(wanted**2 - delta**2, 0.0) / (1 - delta**2))
-    level = quantise(
-        drive / reach, modulator.dac_bits_amp, signed=signed, rounding=modulator.dac_rounding, key=key
-    )
-    return drive, reach * level
+    return drive, reach * _convert(drive / reach, modulator, signed, keys)
+
+
+def _convert(drive: Array, modulator: Modulator, signed: bool, keys: Keys) -> Array:
+    """Returns the level of a drive over full scale, with the converter's own bend."""
+    bits = modulator.dac_bits_amp
+    level = quantise(drive, bits, signed=signed, rounding=modulator.dac_rounding, key=keys.amplitude)
+    if bits is None or keys.device is None:  # no converter, or one that nobody knows better
+        return level
+    strengths = modulator.dac_inl_lsb, modulator.dac_dnl_lsb
+    shape = (1,) * (drive.ndim - 2) + drive.shape[-2:]
+    return level + bend(level, bits, signed, strengths, shape, keys.device)
 
 
 def _direction(u: Array, drive: Array, modulator: Modulator, delta: Array | None, key: Key) -> Array:

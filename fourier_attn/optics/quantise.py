@@ -9,6 +9,16 @@ from jaxtyping import Array, Float
 from fourier_attn.optics.random import Key, uniform
 
 
+def steps_of(bits: int, signed: bool) -> float:
+    """Returns the steps (LSB) from 0 to full scale.
+
+    Args:
+      bits: of the converter.
+      signed: whether its numbers have both signs.
+    """
+    return 2.0 ** (bits - 1) - 1.0 if signed else 2.0**bits - 1.0
+
+
 def quantise(
     x: Float[Array, "*b"],
     bits: int | None,
@@ -35,7 +45,7 @@ def quantise(
     bounded = jnp.where(inside, x, jax.lax.stop_gradient(jnp.clip(x, low, 1.0)))
     if bits is None:
         return bounded
-    steps = 2.0 ** (bits - 1) - 1.0 if signed else 2.0**bits - 1.0
+    steps = steps_of(bits, signed)
     cells = jax.lax.stop_gradient(bounded) * steps
     stochastic = rounding == "stochastic"
     cells = jnp.floor(cells + sample(key, x.shape, x.dtype)) if stochastic else jnp.round(cells)

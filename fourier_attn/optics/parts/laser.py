@@ -39,6 +39,13 @@ class Laser:
         least=-math.inf,
         noise_db=1,
     )
+    rin_corner_hz: float | None = parameter(
+        None,
+        "frequency at which the flicker (1/f) noise of the laser's power equals the white `rin_db_hz`; it is "
+        "correlated from pass to pass, down to `flicker_lowest_hz`",
+        unit="Hz",
+        least=0,
+    )
     power_drift_rms: float | None = noise("slow relative drift of the power")
     drift_corr: float = parameter(
         1000.0,
@@ -99,4 +106,9 @@ class Laser:
             raise ValueError(
                 f"path_difference={self.path_difference} needs line_width_rms, without which light of all "
                 "paths is coherent; set both, or neither"
+            )
+        if self.rin_corner_hz is not None and self.rin_db_hz is None:
+            raise ValueError(
+                f"rin_corner_hz={self.rin_corner_hz} is where flicker noise equals rin_db_hz, which is None; "
+                "give it, or leave the corner None"
             )

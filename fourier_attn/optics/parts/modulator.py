@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, no_type_check
 import numpy as np
 
 from fourier_attn.optics import conventions
-from fourier_attn.optics.checks import check, is_number
+from fourier_attn.optics.checks import check, check_converter, is_number
 from fourier_attn.optics.parameter import LARGEST, TINY, bits, choice, measured, noise, parameter
 
 
@@ -81,6 +81,15 @@ class Modulator:
     dac_bits_amp: int | None = bits(
         'bits of the amplitude: $2^b$ levels on [0, 1] for "complex" and "amplitude",'
         ' $2^b - 1$ on [-1, 1] for "signed"'
+    )
+    dac_inl_lsb: float | None = noise(
+        "integral nonlinearity of the amplitude's converters, rms: static smooth bend of each one's levels",
+        unit="LSB",
+    )
+    dac_dnl_lsb: float | None = noise(
+        "differential nonlinearity of the amplitude's converters, rms: static error of the distance between "
+        "two levels",
+        unit="LSB",
     )
     dac_bits_phase: int | None = bits("bits of the phase: $2^b$ levels around the circle")
     dac_range: float | str = parameter(
@@ -157,6 +166,7 @@ class Modulator:
 
     def __post_init__(self) -> None:
         check(self, ("dac_bits_amp",) if self.encode == "signed" else ())
+        check_converter(self, "dac_bits_amp", ("dac_inl_lsb", "dac_dnl_lsb"))
         if self.drive_table is not None:
             self._check_table()
         if self.thermal_crosstalk is not None and self.encode not in ("complex", "phase"):
@@ -189,6 +199,11 @@ class Modulator:
                 raise ValueError(f"{name}={value} is a part of drive_table; leave it None")
         if isinstance(self.drive_table, np.ndarray):
             conventions.check_table(self.drive_table)
+
+    @property
+    def bent(self) -> bool:
+        """Says whether the converters' levels are off."""
+        return self.dac_inl_lsb is not None or self.dac_dnl_lsb is not None
 
     @property
     def speed_hz(self) -> float:

@@ -3,9 +3,9 @@
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import NamedTuple, no_type_check
+from typing import Any, NamedTuple, no_type_check
 
-from fourier_attn.optics.checks import check, check_words
+from fourier_attn.optics.checks import check, check_converter, check_words
 from fourier_attn.optics.parameter import TINY, bits, choice, noise, parameter
 
 
@@ -99,6 +99,19 @@ class Receiver:
         'position of amplifiers or load resistors: one per "detector", or one per '
         'balanced "pair", which subtracts currents first; affects noise and energy',
     )
+    flicker_corner_hz: float | None = parameter(
+        None,
+        "frequency at which an amplifier's flicker (1/f) noise equals `tia_noise`, its white noise; what is "
+        "slower than a transform is the same in all of its passes",
+        unit="Hz",
+        least=0,
+    )
+    flicker_lowest_hz: float = parameter(
+        1.0,
+        "lowest frequency of the flicker noise of amplifiers and laser; calibration removes what is slower",
+        unit="Hz",
+        least=TINY,
+    )
     load_ohm: float | None = parameter(
         None,
         "load resistor in place of an amplifier, with thermal noise",
@@ -109,6 +122,10 @@ class Receiver:
     )
     temperature: float = parameter(300.0, "temperature of the load resistor", unit="K", least=TINY)
     read_noise_e: float | None = noise("read noise of a camera's pixel, drawn in each pass", "electron", -1)
+    prnu_rms: float | None = noise(
+        "photo-response non-uniformity: static relative gain error of each detector. A balanced pair of "
+        "unequal detectors rejects less of the light on both; the reference's known part is removed"
+    )
     well_depth_e: float | None = parameter(
         None,
         "electrons that a camera's pixel can hold in a pass; more are cut off",
@@ -137,6 +154,17 @@ class Receiver:
     adc_bits: int | None = bits(
         "bits of the detectors' converters: $2^b - 1$ levels on [-FS, FS] for balanced "
         "signals, $2^b$ on [0, FS] for powers"
+    )
+    adc_noise_lsb: float | None = noise(
+        "noise of the converters themselves, as they see their input, rms; leaves "
+        "$b - log2(1 + 12 x^2) / 2$ effective bits of b",
+        unit="LSB",
+    )
+    adc_inl_lsb: float | None = noise(
+        "integral nonlinearity, rms: static smooth bend of each converter's thresholds", unit="LSB"
+    )
+    adc_dnl_lsb: float | None = noise(
+        "differential nonlinearity, rms: static error of the distance between two levels", unit="LSB"
     )
     adc_range: float | str = parameter(
         "auto",
@@ -171,7 +199,13 @@ class Receiver:
             self._refuse(
                 ("adc_bits", "dark_current", "tia_noise", "load_ohm", "read_noise_e"), "is not a detector"
             )
-            self._refuse(("well_depth_e", "saturation_w"), "is not a detector")
+            self._refuse(("well_depth_e", "saturation_w", "prnu_rms"), "is not a detector")
+        check_converter(self, "adc_bits", ("adc_noise_lsb", "adc_inl_lsb", "adc_dnl_lsb"))
+        if self.flicker_corner_hz is not None and self.tia_noise is None:
+            raise ValueError(
+                f"flicker_corner_hz={self.flicker_corner_hz} is where flicker noise equals tia_noise=None; "
+                "give tia_noise, or leave the corner None"
+            )
         if not self.detector.referenced:
             self._refuse(("lo_phase_err", "lo_drift"), "has no reference")
 
@@ -189,6 +223,16 @@ class Receiver:
     def detector(self) -> Detection:
         """Returns the properties of this detection."""
         return DETECTIONS[self.detection]
+
+    @property
+    def effective_bits(self) -> Any:
+        """Returns the bits of an ideal converter with as much noise; None is ideal.
+
+        b_eff = b - log2(1 + 12 x^2) / 2,    x is `adc_noise_lsb`
+        """
+        if self.adc_bits is None or self.adc_noise_lsb is None:
+            return self.adc_bits
+        return self.adc_bits - math.log2(1 + 12 * self.adc_noise_lsb**2) / 2
 
     @property
     def amplifiers_per_pixel(self) -> int:
