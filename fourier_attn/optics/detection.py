@@ -187,9 +187,9 @@ def _pair_noise(signal: Array, total: Array, engine: Engine, gain: Array, keys: 
 
 def _responses(engine: Engine, both: Array) -> Array:
     """Returns gains of the first and of the second detectors of pairs, as `both` has them."""
-    gain = gains(engine.detector.detectors, engine, both[0])
-    if isinstance(gain, float):
+    if engine.receiver.prnu_rms is None:
         return jnp.ones((2,) + (1,) * (both.ndim - 1), both.dtype)
+    gain: Any = gains(engine.detector.detectors, engine, both[0])
     return gain.reshape(-1, 2, *gain.shape[1:]).swapaxes(0, 1)  # pairs of neighbours
 
 
