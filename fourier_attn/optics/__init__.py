@@ -6,6 +6,7 @@ from fourier_attn.lazy import lazy_names
 
 if TYPE_CHECKING:
     from fourier_attn.optics.calibration import calibrate
+    from fourier_attn.optics.camera import photon_transfer
     from fourier_attn.optics.correlators import (
         joint_transform,
         joint_transform_correlate,
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     )
     from fourier_attn.optics.data_statistics import DataStatistics, measure_data
     from fourier_attn.optics.device_file import read_device
+    from fourier_attn.optics.device_fit import fit_device
     from fourier_attn.optics.engine import optical_dft2
     from fourier_attn.optics.engine_spec import Engine
     from fourier_attn.optics.field_units import Budget, budget
@@ -25,12 +27,14 @@ if TYPE_CHECKING:
         optical_position_lambda,
     )
     from fourier_attn.optics.parts import Detection, Device, Laser, Modulator, Receiver
+    from fourier_attn.optics.phase_retrieval import retrieve_phases
     from fourier_attn.optics.planner import Plan, plan
     from fourier_attn.optics.presets import preset
     from fourier_attn.optics.programs.calibrate import calibrate_ranges
     from fourier_attn.optics.programs.report import Report, report
     from fourier_attn.optics.programs.rules import Rule
     from fourier_attn.optics.programs.through import through
+    from fourier_attn.optics.recordings import read_drives, read_frames, read_recording
 
 __all__ = [
     "Budget",
@@ -47,6 +51,7 @@ __all__ = [
     "budget",
     "calibrate",
     "calibrate_ranges",
+    "fit_device",
     "joint_transform",
     "joint_transform_correlate",
     "matched_filter",
@@ -58,10 +63,15 @@ __all__ = [
     "optical_dft2",
     "optical_fourier_mix",
     "optical_position_lambda",
+    "photon_transfer",
     "plan",
     "preset",
     "read_device",
+    "read_drives",
+    "read_frames",
+    "read_recording",
     "report",
+    "retrieve_phases",
     "through",
 ]
 
