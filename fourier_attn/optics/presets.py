@@ -133,7 +133,7 @@ PRESETS: Mapping[str, Preset] = {
             frame_rate_hz=1e4,
         ),
         ("shape", "encode", "kind", "detection", "frame_rate_hz"),
-        ("dac_bits_amp", "power_w"),
+        ("dac_bits_amp",),
         light_db=57.0,
         brightest=1.0,
         what="a 4f correlator: binary mirrors in the input and in the filter plane, and a camera",
