@@ -19,6 +19,7 @@ from fourier_attn.optics.conventions import UNIT
 DRIVES = 257  # points of a drive table whose drives are not equally spaced
 PER_UNKNOWN = {"intensities": 4, "fields": 2}  # different probes for each unknown number of a detector
 COLUMN = re.compile(r"(?:(probe|field)_(\d+)_(re|im)|(intensity)_(\d+)|(reference)(?:_(re|im))?)")
+TINY = 1e-6  # amplitudes below are 0
 LARGEST_COUNTS = tuple(2**bits - 1 for bits in (8, 10, 12, 14, 16))
 SEEN = 2  # counts that are equal to the largest one of a converter: more than chance
 
@@ -57,10 +58,7 @@ class Recording(NamedTuple):
 
         Probes that differ in a common phase alone are equal: detectors of intensities cannot tell them apart.
         """
-        written = self.written
-        first = np.argmax(np.abs(written) > 1e-9, axis=1)
-        lead = np.take_along_axis(written, first[:, None], axis=1)
-        turned = np.round(written * np.exp(-1j * np.angle(lead)), 6) + 0.0  # no negative zeros
+        turned = np.round(_turned(self.written), 6) + 0.0  # no negative zeros
         return np.unique(turned, axis=0, return_inverse=True)[1].reshape(-1)
 
 
@@ -231,6 +229,20 @@ def _check_probes(recording: Recording, name: str) -> None:
             f"{name}: the probes are linearly dependent, of rank {rank} with {unknowns} unknown numbers per "
             "detector; write random phases on all pixels, and give the reference several phases"
         )
+    relative = _turned(_turned(recording.written.T).T)
+    if recording.intensities_only and np.max(np.abs(np.imag(relative))) < TINY:
+        raise ValueError(
+            f"{name}: the probes are real, apart from a phase of each pixel, so that a matrix and its "
+            "conjugate give the same intensities; write random phases, or add a reference beam with several "
+            "phases"
+        )
+
+
+def _turned(values: np.ndarray) -> np.ndarray:
+    """Returns complex rows, each times the phase that makes its first number other than 0 positive."""
+    first = np.argmax(np.abs(values) > TINY, axis=1)
+    lead = np.take_along_axis(values, first[:, None], axis=1)
+    return values * np.exp(-1j * np.angle(lead))
 
 
 def _from_arrays(path: Path) -> Recording:

@@ -283,6 +283,7 @@ BAD_SHOTS: dict[str, tuple[np.ndarray, np.ndarray, str]] = {
     "negative": (GOOD, changed(POWER, (3, 2), -1.0), "intensity_2 is -1 in shot 3, below 0; save counts as"),
     "saturated": (GOOD, np.minimum(POWER * 1000, 1023), "counts are at the camera's maximum 1023"),
     "amplitude": (2 * GOOD, POWER, "has the amplitude 2, and 1 is full transmission; divide all probes by 2"),
+    "real": (1j * np.real(GOOD), POWER, "a matrix and its conjugate give the same intensities; write"),
     "sizes": (GOOD, POWER[:, :3], "has 4 written pixels and 3 detectors; crop or bin"),
     "dark": (GOOD, changed(POWER, np.s_[:, 1], 0.0), "intensity_1 has no light above the black level"),
 }
