@@ -187,13 +187,20 @@ def test_jit_stands_at_the_outermost_caller() -> None:
     files = {path.relative_to(ROOT).as_posix(): path.read_text() for path in paths}
     studies = [
         f"studies/{name}"
-        for name in ("engine/evaluator", "engine/plans", "engine/step_timing", "inside/matrices")
+        for name in (
+            "engine/evaluator",
+            "engine/plans",
+            "engine/programs",
+            "engine/step_timing",
+            "inside/matrices",
+        )
     ]
     names = (
         "train/step",
         "optics/correlator_light",
         "optics/engine",
         "optics/programs/calibrate",
+        "optics/programs/errors",
         "inference/export",
         "inference/generate",
         *studies,

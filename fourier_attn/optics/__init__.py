@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fourier_attn.optics.planner import Plan, plan
     from fourier_attn.optics.presets import preset
     from fourier_attn.optics.programs.calibrate import calibrate_ranges
+    from fourier_attn.optics.programs.errors import site_errors
     from fourier_attn.optics.programs.report import Report, report
     from fourier_attn.optics.programs.rules import Rule
     from fourier_attn.optics.programs.through import through
@@ -72,6 +73,7 @@ __all__ = [
     "read_recording",
     "report",
     "retrieve_phases",
+    "site_errors",
     "through",
 ]
 

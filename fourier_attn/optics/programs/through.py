@@ -28,6 +28,7 @@ from fourier_attn.optics.ranges import uncalibrated, with_full_scales
 DERIVATIVES = ("keep", "inline")
 Values = Sequence[Any]
 Ranges = Mapping[str, Mapping[str, Any]]
+Compute = Callable[..., Array]  # as `run_site`
 
 
 class Traced(NamedTuple):
@@ -102,7 +103,7 @@ def through(
         traced = trace(f, args, kwargs, chosen, data)
         check(traced, key)
         optical = ranged([choice for choice in traced.choices if choice.light is not None], ranges)
-        run = _Run(optical, custom_derivatives == "keep")
+        run = Run(optical, custom_derivatives == "keep")
         return jax.tree.unflatten(traced.tree, run.program(traced.program, traced.values, (), key))
 
     return light
@@ -209,12 +210,19 @@ def ranged(choices: Iterable[Choice], ranges: Ranges | None) -> dict[Address, Ch
     return optical
 
 
-class _Run:
-    """Runs a program, with its optical call sites on their engines."""
+class Run:
+    """Runs a program, with its optical call sites on their engines.
 
-    def __init__(self, optical: Mapping[Address, Choice], keep: bool):
+    Args:
+      optical: optical call sites by their addresses.
+      keep: whether functions keep their own rules of derivatives.
+      compute: computes a call site, with the arguments and the result of `run_site`, the default.
+    """
+
+    def __init__(self, optical: Mapping[Address, Choice], keep: bool, compute: Compute = run_site):
         self.optical = optical
         self.keep = keep
+        self.compute = compute
         self.around = {address[:n] for address in optical for n in range(1, len(address))}
 
     def program(self, program: core.ClosedJaxpr, values: Values, address: Address, key: Key) -> list[Any]:
@@ -238,7 +246,7 @@ class _Run:
             assert light is not None
             own = None if key is None else jax.random.fold_in(stream(key, "call site"), site.index)
             with jax.named_scope(f"optical_{site.kind}_{site.index}"):
-                y = run_site(site, [jnp.asarray(x) for x in inputs], light, own)
+                y = self.compute(site, [jnp.asarray(x) for x in inputs], light, own)
             return [y.astype(equation.outvars[0].aval.dtype)]
         if address not in self.around:
             return _exact(equation, inputs)
