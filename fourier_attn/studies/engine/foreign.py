@@ -27,7 +27,7 @@ class Program(NamedTuple):
       x: the data.
     """
 
-    f: Callable[[Any, Any], Array]
+    f: Callable[[Any, Any], Any]
     weights: Any
     x: Array
 
