@@ -16,7 +16,6 @@ from optical import snr
 from fourier_attn.optics import Engine, optical_dft2, preset, site_errors, through
 from fourier_attn.optics.programs.rules import as_rules
 from fourier_attn.optics.programs.through import Run, ranged, trace
-from fourier_attn.optics.programs.transforms import exact_site, run_site
 from fourier_attn.studies.engine import programs
 from fourier_attn.studies.engine.foreign import PROGRAMS
 
@@ -165,13 +164,11 @@ def seen_by(program: Any, keys: int) -> dict[int, list[Any]]:
     """Returns call site, operand, exact and optical result of each run of a call site, by its number."""
     runs: list[Any] = []
 
-    def compute(site: Any, operands: list[Any], light: Any, key: Any) -> Any:
-        y = run_site(site, operands, light, key)
-        jax.debug.callback(lambda *of: runs.append((site, *of)), operands[0], exact_site(site, operands), y)
-        return y
+    def watch(site: Any, operands: Any, exact: Any, y: Any) -> None:
+        jax.debug.callback(lambda *of: runs.append((site, *of)), operands[0], exact, y)
 
     traced = trace(program.f, (program.weights, program.x), {}, as_rules(CHIP, ()), frozenset({1}))
-    run = Run(ranged([choice for choice in traced.choices if choice.light is not None], None), True, compute)
+    run = Run(ranged([choice for choice in traced.choices if choice.light is not None], None), True, watch)
     light = jax.jit(lambda key: run.program(traced.program, traced.values, (), key))
     for number in range(keys):
         jax.block_until_ready(light(jax.random.key(number)))

@@ -13,7 +13,6 @@ from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.programs.call_sites import CallSite
 from fourier_attn.optics.programs.rules import as_rules
 from fourier_attn.optics.programs.through import Ranges, Run, as_argnums, check, ranged, trace
-from fourier_attn.optics.programs.transforms import Optics, exact_site, run_site
 from fourier_attn.optics.random import Key
 
 
@@ -54,13 +53,13 @@ def site_errors(
     check(traced, key)
     seen: list[tuple[str, Array, Array]] = []
     optical = ranged([choice for choice in traced.choices if choice.light is not None], ranges)
-    run = Run(optical, True, partial(_compared, seen))
+    run = Run(optical, True, watch=partial(_note, seen))
     light = jax.jit(lambda values, key: run.program(traced.program, values, (), key))
     jax.block_until_ready(light(traced.values, key))
     jax.effects_barrier()
     powers = {choice.site.label: np.zeros(2) for choice in traced.choices}
     for label, *results in seen:
-        y, exact = (np.asarray(result).astype(np.complex128) for result in results)
+        exact, y = (np.asarray(result).astype(np.complex128) for result in results)
         powers[label] += [np.sum(np.abs(part) ** 2) for part in (exact, y - exact)]
     return {
         label: math.inf if error == 0 else 10 * math.log10(signal / error)
@@ -69,8 +68,6 @@ def site_errors(
     }
 
 
-def _compared(seen: list[Any], site: CallSite, operands: list[Array], light: Optics, key: Key) -> Array:
-    """Computes a call site optically, and notes its result and the exact one."""
-    y = run_site(site, operands, light, key)
-    jax.debug.callback(lambda *results: seen.append((site.label, *results)), y, exact_site(site, operands))
-    return y
+def _note(seen: list[Any], site: CallSite, _: Sequence[Any], exact: Array, y: Array) -> None:
+    """Notes the exact and the optical result of a call site when the program runs."""
+    jax.debug.callback(lambda *results: seen.append((site.label, *results)), exact, y)

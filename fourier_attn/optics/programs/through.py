@@ -28,7 +28,7 @@ from fourier_attn.optics.ranges import uncalibrated, with_full_scales
 DERIVATIVES = ("keep", "inline")
 Values = Sequence[Any]
 Ranges = Mapping[str, Mapping[str, Any]]
-Compute = Callable[..., Array]  # as `run_site`
+Watch = Callable[..., None]  # gets a call site, its operands, its exact result and its optical one
 
 
 class Traced(NamedTuple):
@@ -216,13 +216,13 @@ class Run:
     Args:
       optical: optical call sites by their addresses.
       keep: whether functions keep their own rules of derivatives.
-      compute: computes a call site, with the arguments and the result of `run_site`, the default.
+      watch: gets each optical call site with its operands, its exact result and its optical one; None: no.
     """
 
-    def __init__(self, optical: Mapping[Address, Choice], keep: bool, compute: Compute = run_site):
+    def __init__(self, optical: Mapping[Address, Choice], keep: bool, watch: Watch | None = None):
         self.optical = optical
         self.keep = keep
-        self.compute = compute
+        self.watch = watch
         self.around = {address[:n] for address in optical for n in range(1, len(address))}
 
     def program(self, program: core.ClosedJaxpr, values: Values, address: Address, key: Key) -> list[Any]:
@@ -246,8 +246,11 @@ class Run:
             assert light is not None
             own = None if key is None else jax.random.fold_in(stream(key, "call site"), site.index)
             with jax.named_scope(f"optical_{site.kind}_{site.index}"):
-                y = self.compute(site, [jnp.asarray(x) for x in inputs], light, own)
-            return [y.astype(equation.outvars[0].aval.dtype)]
+                y = run_site(site, [jnp.asarray(x) for x in inputs], light, own)
+            y = y.astype(equation.outvars[0].aval.dtype)
+            if self.watch is not None:
+                self.watch(site, inputs, _exact(equation, inputs)[0], y)
+            return [y]
         if address not in self.around:
             return _exact(equation, inputs)
         return getattr(self, _RUNS[equation.primitive.name])(equation, inputs, address, key)
