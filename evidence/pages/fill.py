@@ -32,6 +32,7 @@ from evidence.pages.findings import claims, noise, query_keys, validation_curves
 from evidence.pages.inside import attention_table, matrix_table, property_table
 from evidence.pages.language import perplexities
 from evidence.pages.markdown import Results
+from evidence.pages.programs import programs_table
 from evidence.pages.projected import frames, parts, speedup
 from evidence.pages.readme_table import readme_table
 from evidence.pages.run_tables import evidence, padding, robustness, runs
@@ -88,6 +89,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "engine-kinds": kinds,
     "engine-presets": presets,
     "plans": partial(plan_table, name="studies/plans-chip"),
+    "programs": partial(programs_table, name="studies/programs"),
     "robustness": partial(robustness, name="studies/robustness-imdb"),
     "speedup": partial(speedup, name="studies/speedup-fnet"),
     "frames": partial(frames, name="studies/speedup-fnet"),

@@ -15,7 +15,15 @@ from evidence.pages.markdown import NOT_RUN, Results, table
 IN_VIEW = 6  # rows of a longer table that are not folded
 PARAMETERS = tuple(f"parameters-{group}" for group in ("engine", "modulator", "device", "laser", "receiver"))
 FIELD = ("field-link", "field-published", "field-stages")
-WHOLE = ("claims", *PARAMETERS, "engine-kinds", "engine-presets", "skills", *FIELD)  # never folded
+WHOLE = (
+    "claims",
+    *PARAMETERS,
+    "engine-kinds",
+    "engine-presets",
+    "programs",
+    "skills",
+    *FIELD,
+)  # never folded
 PROVENANCE = "docs/provenance.md"
 SOURCE = re.compile(r"^<sub>(.*)</sub>$", re.MULTILINE)
 DOCUMENT = re.compile(r"(`[^`]+`|command unknown) \((results/\S+\.json)\)")  # a command and its file

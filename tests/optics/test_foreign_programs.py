@@ -1,7 +1,9 @@
 """Programs and modules that know nothing of optics, on an engine: results, derivatives, errors."""
 
+import json
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import flax.linen as nn
@@ -9,11 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import drawn, normal
+from conftest import drawn, normal, run_here
 from flax import nnx
 from optical import snr
 
-from fourier_attn.optics import Engine, optical_dft2, preset, site_errors, through
+from evidence.pages.markdown import Results
+from evidence.pages.programs import programs_table
+from fourier_attn.optics import Engine, optical_dft2, preset, report, site_errors, through
 from fourier_attn.optics.programs.rules import as_rules
 from fourier_attn.optics.programs.through import Run, ranged, trace
 from fourier_attn.studies.engine import programs
@@ -273,3 +277,29 @@ def test_noise_of_call_sites_is_independent() -> None:
     correlation = np.vdot(one, other) / np.linalg.norm(one) / np.linalg.norm(other)
     assert abs(correlation) < 4 / one.size**0.5  # four standard deviations of independent noise
     np.testing.assert_array_equal(light(KEY)[0], light(KEY)[0])
+
+
+@pytest.mark.slow
+def test_the_study(tmp_path: Path) -> None:
+    out = tmp_path / "results" / "programs"
+    code, said, err = run_here(programs, "--programs=CNN", f"--out={out}")
+    assert (code, err) == (0, "")
+    [row] = json.loads(out.with_suffix(".json").read_text())["rows"]
+    program = PROGRAMS["CNN"](programs.SIZES["CNN"])
+    costs = report(program.f, (program.weights, program.x), CHIP, argnums=1)
+    assert row["joules"] == costs.total("joules")
+    assert row["passes"] == sum(one.passes for one in costs.rows)
+    light = jax.jit(through(program.f, CHIP, key=jax.random.key(1), argnums=1))
+    expected = np.asarray(program.f(program.weights, program.x))
+    assert row["output_db"] == pytest.approx(snr(light(program.weights, program.x), expected), abs=0.1)
+    assert row["gradient_error"] < 1e-4
+    assert out.with_suffix(".png").read_bytes()[:4] == b"\x89PNG"
+    line = f"| CNN | 2 x 32 x 32 x 3 | 2 of 2 | {row['passes']:,} | {row['output_db']:.1f} |"
+    assert line in programs_table(Results(tmp_path), "programs")
+    assert f"{row['passes']:,}" in said
+
+
+def test_a_study_of_unknown_programs() -> None:
+    code, _, err = run_here(programs, "--programs=bogus")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "bogus" in err
