@@ -226,7 +226,13 @@ class Run:
         self.around = {address[:n] for address in optical for n in range(1, len(address))}
 
     def program(self, program: core.ClosedJaxpr, values: Values, address: Address, key: Key) -> list[Any]:
-        """Runs a program that contains optical call sites."""
+        """Runs a program that contains optical call sites.
+
+        Args:
+          program, values: the traced function, and the arrays of its arguments.
+          address: place of the program in the nested programs; () for the outermost.
+          key: PRNG key of the noise, or None.
+        """
         jaxpr = program.jaxpr
         known: dict[Any, Any] = dict(zip(jaxpr.constvars, program.consts, strict=True))
         known.update(zip(jaxpr.invars, values, strict=True))
