@@ -230,8 +230,7 @@ class Run:
 
         Args:
           program, values: the traced function, and the arrays of its arguments.
-          address: place of the program in the nested programs; () for the outermost.
-          key: PRNG key of the noise, or None.
+          address, key: place in the nested programs, () for the outermost; PRNG key of the noise.
         """
         jaxpr = program.jaxpr
         known: dict[Any, Any] = dict(zip(jaxpr.constvars, program.consts, strict=True))
