@@ -46,6 +46,7 @@ SHOWN = [
     ("fourier_attn.optics.planner", "plan"),
     ("fourier_attn.optics.coherence", "modes"),
     ("fourier_attn.optics.channels", "detuning_error"),
+    ("fourier_attn.optics.incoherent", "optical_incoherent_correlate"),
 ]
 
 

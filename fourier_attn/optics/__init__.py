@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fourier_attn.optics.engine import optical_dft2
     from fourier_attn.optics.engine_spec import Engine
     from fourier_attn.optics.field_units import Budget, budget
+    from fourier_attn.optics.incoherent import optical_incoherent_correlate
     from fourier_attn.optics.operations import (
         optical_circular_correlate,
         optical_dft,
@@ -63,6 +64,7 @@ __all__ = [
     "optical_dft",
     "optical_dft2",
     "optical_fourier_mix",
+    "optical_incoherent_correlate",
     "optical_position_lambda",
     "photon_transfer",
     "plan",

@@ -71,7 +71,7 @@ def optical_4f(
     if h.shape[-2:] != engine.shape:
         raise ValueError(f"h of shape {h.shape} must end in the aperture {engine.shape}; see matched_filter")
     plane = _filter_plane(engine, filter_plane)
-    _check(engine, plane, key)
+    check_engine(engine, plane, key)
     _check_written("x", x, engine.modulator, "optical_4f_correlate with encoding='two_rail'")
     _check_written("h", h, plane, "matched_filter(..., kind='amplitude')")
     values = known(h)
@@ -125,7 +125,7 @@ def optical_4f_correlate(
             f"encode={plane.encode!r} of the filter plane does not write the spectrum of a kernel; use "
             "filter_plane=Modulator(), or optical_4f with matched_filter"
         )
-    _check(engine, plane, key)
+    check_engine(engine, plane, key)
     inputs, kernels = pair_rails(widen(x), widen(kernel), encoding, signed)
     _check_written("x", x if encoding is None else None, engine.modulator, "encoding='two_rail'")
     engine, plane = (
@@ -192,7 +192,7 @@ def joint_transform(
             f"auto-correlations of {plane.tallest} rows overlap themselves on {engine.shape[0]} rows; use "
             f"{2 * plane.tallest - 1}, or joint_transform_correlate, which does not read them"
         )
-    _check(engine, engine.modulator, key, joint=True)
+    check_engine(engine, engine.modulator, key, joint=True)
     for name, values in (("x", x), ("kernel", kernel)):
         _check_written(name, values, engine.modulator, "joint_transform_correlate with encoding='two_rail'")
     return joint_planes(widen(x), widen(kernel), _timed(engine), key, plane, boundary)
@@ -239,7 +239,7 @@ def joint_transform_correlate(
     Source: Weaver and Goodman 1966; on a chip with cylindrical lenses, arXiv 2211.05276.
     """
     plane = joint_plane(x.shape, kernel.shape, engine, boundary)
-    _check(engine, engine.modulator, key, joint=True)
+    check_engine(engine, engine.modulator, key, joint=True)
     inputs, kernels = pair_rails(widen(x), widen(kernel), encoding, signed)
     for name, values in (("x", x), ("kernel", kernel)):
         _check_written(name, values if encoding is None else None, engine.modulator, "encoding='two_rail'")
@@ -266,7 +266,16 @@ def _filter_plane(engine: Engine, plane: Modulator | None) -> Modulator:
     return plane
 
 
-def _check(engine: Engine, plane: Modulator, key: Key, *, joint: bool = False) -> None:
+def check_engine(engine: Engine, plane: Modulator, key: Key, *, joint: bool = False) -> None:
+    """Checks that an engine can be that of two lenses.
+
+    Args:
+      engine: the engine.
+      plane: modulators of the filter plane.
+      key: PRNG key of the noise.
+      joint: whether a camera reads between the lenses; default False.
+    Raises: ValueError for what only one lens has, or a missing key.
+    """
     ranges.check_ranges(engine)
     if engine.device.transfer is not None or engine.device.file is not None:
         raise ValueError("a measured device is of one lens, and a correlator has two; use parameters instead")

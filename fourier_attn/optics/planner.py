@@ -16,9 +16,17 @@ from fourier_attn.optics.correlator_plan import plan_correlator
 from fourier_attn.optics.cost import UNKNOWN_DATA
 from fourier_attn.optics.data_statistics import DataStatistics
 from fourier_attn.optics.engine_spec import Engine
+from fourier_attn.optics.incoherent import check_incoherent
 from fourier_attn.optics.transform_plan import check_field, plan_mix, plan_transform, transform_axes
 
-OPERATIONS = ("dft", "fourier_mix", "circular_correlate", "position_lambda", *CORRELATORS)
+OPERATIONS = (
+    "dft",
+    "fourier_mix",
+    "circular_correlate",
+    "position_lambda",
+    "incoherent_correlate",
+    *CORRELATORS,
+)
 BYTES = 16  # of a complex number of single precision that is read and written back
 
 
@@ -88,8 +96,8 @@ def plan(
         4
 
     Args:
-      operation: "dft", "fourier_mix", "circular_correlate", "position_lambda", "4f", "4f_correlate" or
-        "joint_transform_correlate".
+      operation: "dft", "fourier_mix", "circular_correlate", "position_lambda", "incoherent_correlate",
+        "4f", "4f_correlate" or "joint_transform_correlate".
       x, kernel: shapes of the operation's arguments; the values and the table R of "position_lambda", and the
         transmissions of "4f" as its kernel.
       engine: the engine, with its aperture.
@@ -104,6 +112,8 @@ def plan(
     image = None if shape is None else tuple(map(operator.index, shape))
     if not x or min(x) < 1:
         raise ValueError(f"sizes {x} must all be at least 1")
+    if operation == "incoherent_correlate":
+        return _plan_incoherent(x, kernel, engine, check_incoherent(x, kernel, engine, encoding, signed))
     times, factors, factor_arrays = 1, 0, 0
     if operation == "dft":
         sizes = tuple(x[axis] for axis in transform_axes(x, axes))
@@ -145,4 +155,23 @@ def plan(
         factors=factors,
         factor_arrays=factor_arrays,
         lots=lots,
+    )
+
+
+def _plan_incoherent(
+    x: tuple[int, ...], kernel: tuple[int, ...], engine: Engine, rails: tuple[int, int]
+) -> Plan:
+    """Plans one pass for each array and pair of rails, with the filters of the kernel's rails."""
+    points, pairs = math.prod(x[-2:]), math.prod(rails)
+    frames = pairs * (math.prod(x) // points)
+    spectra = rails[1] * 5 * points * math.log2(max(points, 1))
+    return Plan(
+        frames=frames,
+        passes=frames * engine.passes,
+        stages=1,
+        method=f"{pairs} pairs of rails of kernels {kernel}",
+        digital_flops=spectra + (pairs - 1) / pairs * points * frames,
+        factors=frames,
+        factor_arrays=rails[1],
+        lots=frames,
     )

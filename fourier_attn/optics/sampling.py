@@ -7,7 +7,7 @@ detectors, seen through the lens, $sqrt(s) sinc(s x - n)$. So the light goes thr
     R[m, n] = sqrt(s) sinc(n - s m) for s <= 1,    R[m, n] = sinc(n / s - m) / sqrt(s) for s > 1
 
 which is the overlap of the two. It never amplifies, and what has no overlap is lost. For light in the middle
-of the aperture the result is that of `scaled_dft`:
+of the aperture the result is the plain sum:
 
     y[k] = sqrt(s / N) sum_m x[m] exp(-2 pi i s k m / N)
 
