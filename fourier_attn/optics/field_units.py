@@ -144,11 +144,12 @@ class Budget:
 def budget(engine: Engine, prices: Prices | None = None, level: float | None = None) -> Budget:
     """Returns light, time, energy and area of one frame, in the units that the field reports.
 
-        MACs = n^2,    operations = 2 parts_in parts_out MACs,    parts 2 for complex, 1 for real
+        MACs = n^2,    operations = 2 p_in p_out MACs
         photons per MAC = P n n_e / MACs
         TOPS = operations / (P T),    TOPS/W = operations / E,    TOPS/mm^2 = TOPS / area
 
-    n is the number of pixels; for lens "1d", each row of n pixels has $n^2$ MACs. P is the number of passes
+    Complex numbers have two parts and real ones have one: $p_in$ those that are written, $p_out$ those that
+    are read. n is the number of pixels; for lens "1d", each row of n pixels has $n^2$ MACs. P is the number of passes
     of a frame, T the time of a pass and E the energy of `cost.energy`. The electrons of a pixel in a pass
     are $n_e$.
 

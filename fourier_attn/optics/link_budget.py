@@ -175,16 +175,17 @@ def _snr(engine: Engine, level: Level) -> dict[str, float]:
 
     The variance of a detector in a pass, v, becomes c v in what is recovered, in units of unit intensity n:
 
-        v_shot = p / n,   v_thermal = a (tia^2 + 4 k T / R) B / I^2
+        v_shot = p / n,   v_thermal = a (tia^2 + 4 k T / R_load) B / I^2
         v_dark = I_dark / (I n),   v_read = (read / n)^2
         c = 4 / R^2              hybrid90
         c = 1 / (2 R^2)          homodyne_re
-        c = 1 / (M R^2)          psi3, psi4 with M steps
+        c = 1 / (M R^2)          psi3, psi4, psi5 with M steps
         c = 1 / R^2              linear3
 
     p is the mean light on a detector, signal and reference, and $R^2$ that of the reference on all of them.
-    Averages divide all noise but the converter's, whose levels are the same each time. Light that all
-    written pixels have in common is in the zero frequency, and is not signal here.
+    I is the current of unit intensity, B the bandwidth and a the number of amplifiers per detector. Averages
+    divide all noise but the converter's, whose levels are the same each time. Light that all written pixels
+    have in common is in the zero frequency, and is not signal here.
     """
     receiver, n = engine.receiver, float(engine.photons)
     signal = level.written if level.coherent < COHERENT * level.written else level.written - level.coherent
