@@ -149,9 +149,9 @@ def budget(engine: Engine, prices: Prices | None = None, level: float | None = N
         TOPS = operations / (P T),    TOPS/W = operations / E,    TOPS/mm^2 = TOPS / area
 
     Complex numbers have two parts and real ones have one: $p_in$ those that are written, $p_out$ those that
-    are read. n is the number of pixels; for lens "1d", each row of n pixels has $n^2$ MACs. P is the number of passes
-    of a frame, T the time of a pass and E the energy of `cost.energy`. The electrons of a pixel in a pass
-    are $n_e$.
+    are read. n is the number of pixels; for lens "1d", each row of n pixels has $n^2$ MACs. P is the number
+    of passes of a frame, T the time of a pass and E the energy of `cost.energy`. The electrons of a pixel in
+    a pass are $n_e$.
 
         >>> from fourier_attn.optics import budget, preset
         >>> chip = budget(preset("chip_11x11"))
