@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from fourier_attn.optics import components, cost
 from fourier_attn.optics.checks import is_number
+from fourier_attn.optics.coherence import is_coherent
 from fourier_attn.optics.components import Prices
 from fourier_attn.optics.constants import photon_j
 from fourier_attn.optics.drift import recalibration
@@ -54,7 +55,7 @@ class Budget:
       macs: complex MACs of the dense product.
       operations_per_mac: real operations of one of them.
       fft_operations: real operations of a fast Fourier transform.
-      optical_s: time of all passes, s.
+      optical_s: time of all passes, in which each channel takes a frame, s.
       more_passes: passes of calibration for each pass of work.
       signal_photons, reference_photons: detected per MAC; each is a photo-electron.
       photon_j: energy of a photon, J.
@@ -82,6 +83,10 @@ class Budget:
     def operations(self) -> float:
         """Returns the real operations of the dense product."""
         return self.macs * self.operations_per_mac
+
+    @property
+    def _at_once(self) -> float:
+        return self.operations * self.pipeline.channels
 
     @property
     def photons_per_product(self) -> float:
@@ -113,17 +118,17 @@ class Budget:
     @property
     def peak_tops(self) -> float:
         """Returns tera-operations per second while the link keeps up with the light."""
-        return self.operations / self.optical_s / (1 + self.more_passes) / 1e12
+        return self._at_once / self.optical_s / (1 + self.more_passes) / 1e12
 
     @property
     def sustained_tops(self) -> float:
         """Returns tera-operations per second of overlapping frames, at the rate of the slowest part."""
-        return self.operations / self.pipeline.period_s / (1 + self.more_passes) / 1e12
+        return self._at_once / self.pipeline.period_s / (1 + self.more_passes) / 1e12
 
     @property
     def sequential_tops(self) -> float:
         """Returns tera-operations per second if each frame waits for the one before."""
-        return self.operations / self.pipeline.latency_s / (1 + self.more_passes) / 1e12
+        return self._at_once / self.pipeline.latency_s / (1 + self.more_passes) / 1e12
 
     @property
     def tops_per_w(self) -> float | None:
@@ -146,12 +151,12 @@ def budget(engine: Engine, prices: Prices | None = None, level: float | None = N
 
         MACs = n^2,    operations = 2 p_in p_out MACs
         photons per MAC = P n n_e / MACs
-        TOPS = operations / (P T),    TOPS/W = operations / E,    TOPS/mm^2 = TOPS / area
+        TOPS = C operations / (P T),    TOPS/W = operations / E,    TOPS/mm^2 = TOPS / area
 
     Complex numbers have two parts and real ones have one: $p_in$ those that are written, $p_out$ those that
     are read. n is the number of pixels; for lens "1d", each row of n pixels has $n^2$ MACs. P is the number
-    of passes of a frame, T the time of a pass and E the energy of `cost.energy`. The electrons of a pixel in
-    a pass are $n_e$.
+    of passes of a frame, T the time of a pass, C the number of channels, and E the energy of `cost.energy`.
+    The electrons of a pixel in a pass are $n_e$.
 
         >>> from fourier_attn.optics import budget, preset
         >>> chip = budget(preset("chip_11x11"))
@@ -163,8 +168,8 @@ def budget(engine: Engine, prices: Prices | None = None, level: float | None = N
       prices: by the names of the component library; None: typical ones.
       level: mean intensity of a written pixel, over that of 1, above 0 to 1; None: that of numbers that are
         spread evenly over the modulators' range.
-    Raises: ValueError for an engine without a detector, light or wavelength, for a level that cannot be, and
-      for a frame rate that typical modulators do not follow.
+    Raises: ValueError for an engine without a detector, light or wavelength, for light that is partially
+      coherent, for a level that cannot be, and for a frame rate that typical modulators do not follow.
     """
     prices = components.prices() if prices is None else prices
     _check(engine, prices, level)
@@ -179,7 +184,7 @@ def budget(engine: Engine, prices: Prices | None = None, level: float | None = N
     optical_s = one.passes * one.pass_s(prices)
     lit = 2 / 3 if engine.receiver.detection == "linear3" else 1.0  # one pass of three has no reference
     counted = one.points * one.passes / macs
-    laser_j = link.laser_w * optical_s / macs
+    laser_j = link.laser_w * optical_s / macs / one.channels
     energy, no_energy = None, ""
     try:
         energy = cost.energy(engine, 1, prices=prices)
@@ -207,22 +212,24 @@ def budget(engine: Engine, prices: Prices | None = None, level: float | None = N
 def area(engine: Engine, prices: Prices) -> Area:
     """Returns the area of the parts in square metres.
 
-    Each modulator has a writing converter, and each detected number a reading one.
+    Each modulator has a writing converter, and each detected number a reading one. Each channel has its own
+    parts, and each wavelength its laser.
 
     Args:
       engine: the engine.
       prices: by the names of the component library.
     """
     one = cost.frame(engine)
-    numbers = one.points * len(one.writers)
+    points = one.channels * one.points
+    numbers = points * len(one.writers)
     camera = one.receiver == "camera"
-    detectors = one.points * (engine.detector.detectors if camera else one.amplifiers)
+    detectors = points * (engine.detector.detectors if camera else one.amplifiers)
     return Area(
         modulators=numbers * prices[f"{one.modulator}.area_m2"],
         writers=0.0 if one.modulator in PANELS else numbers * prices["dac.area_m2"],
         receivers=detectors * prices["camera.area_m2" if camera else "photodiode.area_m2"],
-        readers=0.0 if camera else one.points * one.conversions * prices["adc.area_m2"],
-        laser=prices["laser.area_m2"],
+        readers=0.0 if camera else points * one.conversions * prices["adc.area_m2"],
+        laser=engine.channels.wavelengths * prices["laser.area_m2"],
     )
 
 
@@ -238,6 +245,11 @@ def _check(engine: Engine, prices: Prices, level: float | None) -> None:
         raise ValueError(
             "wavelength_m=None leaves the energy of a photon open; give one, like "
             "engine.replace(wavelength_m=1.55e-6)"
+        )
+    if not is_coherent(engine):
+        raise ValueError(
+            "source_pixels and line_width_rms make light partially coherent, which has no link budget; set "
+            "them None"
         )
     if level is not None and not (is_number(level) and 0 < level <= 1):
         raise ValueError(f"level={level!r} must be above 0 and at most 1")

@@ -63,7 +63,7 @@ class Link(NamedTuple):
 
     Args:
       rows: from the laser to the electrons of a detector; the first is the laser, with a gain of 0 dB.
-      laser_w: optical power of the laser, of signal and reference, W.
+      laser_w: optical power of the lasers of all channels, of signal and reference, W.
       signal_e: electrons of the signal for each pixel in a pass, on all of its detectors.
       reference_e: electrons of the reference, likewise.
       snr_db: signal over each noise of a transform, and over their sum ("all"), dB; infinite without it.
@@ -89,7 +89,7 @@ def link_budget(engine: Engine, prices: Prices, level: float | None = None) -> L
     passed, order = _passed(engine.replace(fill_factor=None)), 1.0
     if engine.device.fill_factor is not None:
         order = float(engine.zero_order) ** 2 * _passed(engine) / passed
-    feed_db, pixels = prices["laser.feed_loss_db"], one.points
+    feed_db, pixels = prices["laser.feed_loss_db"], one.channels * one.points
     laser_w = pixels * (one.signal_w + one.reference_w) * 10 ** (feed_db / 10)
     gains = {
         "laser, signal and reference": 1.0,
@@ -256,7 +256,8 @@ def _converter_variance(engine: Engine, s: float, coherent: float, factor: float
         amplitude = float(full_scale(engine))
         full = amplitude if balanced else (amplitude + r) ** 2
     elif coherent >= COHERENT * s:
-        full = math.sqrt(pixels * coherent) if balanced else (math.sqrt(pixels * coherent) + r) ** 2
+        peak = math.sqrt(coherent * (pixels if engine.lens == "2d" else engine.shape[1]))
+        full = peak if balanced else (peak + r) ** 2
     elif balanced:
         numbers = pixels * engine.detector.converters
         full = math.sqrt(s) * float(erfinv(0.5 ** (1 / numbers)))

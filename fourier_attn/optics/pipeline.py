@@ -1,4 +1,7 @@
-"""The time of one frame, stage after stage: how long it takes, and how often one can follow another.
+"""The time of a frame, stage after stage: how long it takes, and how often one can follow another.
+
+Channels, wavelengths or apertures, take a frame each at the same time. They have their own modulators,
+detectors and converters, and share the link.
 
 Stages of different frames overlap if they use different parts. A part that several stages use is busy for
 the sum of them, and the part that is busy longest sets the rate:
@@ -35,13 +38,15 @@ class Stage(NamedTuple):
 
 
 class Pipeline(NamedTuple):
-    """Holds the stages of one frame, from memory to memory.
+    """Holds the stages of a frame in each channel, from memory to memory.
 
     Args:
       stages: in order.
+      channels: frames at the same time.
     """
 
     stages: tuple[Stage, ...]
+    channels: int = 1
 
     @property
     def latency_s(self) -> float:
@@ -71,7 +76,7 @@ class Pipeline(NamedTuple):
     @property
     def frames_in_flight(self) -> float:
         """Returns the number of independent frames that hide the latency."""
-        return self.latency_s / self.period_s
+        return self.channels * self.latency_s / self.period_s
 
 
 def pipeline(engine: Engine, prices: Prices) -> Pipeline:
@@ -89,7 +94,7 @@ def pipeline(engine: Engine, prices: Prices) -> Pipeline:
     """
     one = cost.frame(engine)
     per_pass, sent = one.pass_s(prices), one.points * one.slices * one.point_bits
-    rate = 8 * prices["link.bytes_per_s"]
+    rate = 8 * prices["link.bytes_per_s"] / one.channels
     passes_s = one.passes * per_pass
     shown = one.slices if one.patterns == 1 else one.passes * one.patterns  # mirrors repeat their patterns
     settle_s = min(shown * prices[f"{one.modulator}.settle_s"], passes_s)
@@ -109,7 +114,7 @@ def pipeline(engine: Engine, prices: Prices) -> Pipeline:
         stages.append(Stage("read: converter", "reading converters", prices["adc.latency_s"], read))
     stages.append(_busy("receive", "link", (one.bits - sent) / rate))
     stages.append(Stage("turnaround", "", prices["link.turnaround_s"], 0.0))
-    return Pipeline(tuple(stages))
+    return Pipeline(tuple(stages), one.channels)
 
 
 def _busy(name: str, part: str, seconds: float) -> Stage:

@@ -280,12 +280,31 @@ def test_recalibration_takes_its_share() -> None:
     assert often.tops_per_w == pytest.approx(budget(chip).tops_per_w / 1.5)
 
 
+def test_channels_multiply_all_but_the_link() -> None:
+    """Two wavelengths in three apertures: six frames at once, with six times the parts, light and bits."""
+    chip, p = preset("chip_11x11"), components.prices()
+    one, six = budget(chip), budget(chip.replace(wavelengths=2, apertures=3))
+    assert six.peak_tops == pytest.approx(6 * one.peak_tops)
+    assert six.sustained_tops == pytest.approx(one.sustained_tops)  # the link bounds both
+    assert six.link.laser_w == pytest.approx(6 * one.link.laser_w)
+    assert six.area.total - 2 * p["laser.area_m2"] == pytest.approx(6 * (one.area.total - p["laser.area_m2"]))
+    for name in ("signal_photons", "laser_j", "wall_plug_j", "electrical_j", "tops_per_w"):
+        assert getattr(six, name) == pytest.approx(getattr(one, name)), name
+    assert six.energy is not None
+    assert six.wall_plug_j * six.macs == pytest.approx(six.energy.laser)
+
+
 @pytest.mark.parametrize(
     ("changes", "options", "message"),
     [
         ({"detection": "field", "power_w": None}, {}, "detection='field' is not a detector, so no light"),
         ({"power_w": None}, {}, "power_w=None is unlimited light, which has no budget; give power_w"),
         ({"wavelength_m": None}, {}, "wavelength_m=None leaves the energy of a photon open; give one"),
+        (
+            {"source_pixels": 1.0},
+            {},
+            "make light partially coherent, which has no link budget; set them None",
+        ),
         ({}, {"level": 0.0}, "level=0.0 must be above 0 and at most 1"),
         ({}, {"level": 1.5}, "level=1.5 must be above 0 and at most 1"),
         ({}, {"level": math.nan}, "level=nan must be above 0 and at most 1"),

@@ -181,7 +181,7 @@ def example(name: str, engine: Engine, config: Config, library: Library) -> dict
         "passes": load["frames"] * engine.passes,
         "macs": load["frames"] * one.macs,
         "signal_photons": load["frames"] * electrons,
-        "seconds": load["frames"] * one.pipeline.period_s,
+        "seconds": load["lots"] * one.pipeline.period_s,
         "joules": None,
         "no_energy": one.no_energy,
     }
