@@ -267,6 +267,8 @@ def _converter_variance(engine: Engine, s: float, coherent: float, factor: float
         full = s * math.log(pixels / math.log(2))
     if balanced:
         return engine.detector.converters * (2 * full / (2**bits - 2)) ** 2 / 12
+    if engine.receiver.adc_range == "auto":  # detectors report no more than they hold
+        full = min([full, *(capacity / float(engine.photons) for capacity in engine.capacities)])
     if detection == "linear3" and (unknown or engine.receiver.adc_range == "auto"):
         factor /= 2  # the range of the pass without reference is small
     return factor * (full / (2**bits - 1)) ** 2 / 12

@@ -171,6 +171,15 @@ def test_powers_have_the_noise_of_a_pixel_at_the_mean(detection: str) -> None:
     assert -20 * np.log10(np.std(y)) == pytest.approx(expected, abs=0.15)
 
 
+def test_a_full_well_is_the_range_of_the_converter() -> None:
+    """The zero frequency of an image overfills its pixel: 255 steps are a well, 2 unit intensities here."""
+    e = made(shape=(20, 20), encode="amplitude", detection="intensity", **LIT, adc_bits=8)
+    e = e.replace(well_depth_e=2 * e.photons)
+    s = 1 / 3 - 1 / 4  # without the zero frequency, the square of the mean
+    found = link_budget(e, components.prices()).snr_db["converter"]
+    assert found == pytest.approx(decibel(s**2 / ((2 / 255) ** 2 / 12)), abs=0.02)
+
+
 def test_fewer_passes_and_averages_count() -> None:
     """Averages multiply time, energy and photons, and divide noise but that of the levels."""
     once, often = budget(preset("chip_11x11")), budget(preset("chip_11x11").replace(averages=4))
