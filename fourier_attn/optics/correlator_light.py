@@ -99,15 +99,16 @@ def _both_planes(
     names = ("spectrum", "cross", "auto")
     first, second, third = (split(None if key is None else stream(key, name)) for name in names)
     left, field = write(x, engine, first.writing, plain=False)
-    right, other = write(kernel, _own_scale(engine), first.factor, plain=False)
+    right, other = write(kernel, _own_scale(engine), first.factor, plain=False, bank=SECOND_BANK)
     field = _placed(field, plane, 0) + _placed(other, plane, plane.offset)
     joint = read(propagate(field, engine), None, jnp.ones_like(left), _camera(engine), first)
-    scale, field = write(joint, _amplitudes(engine, plane), second.writing)
-    output = propagate(field, _other_lens(engine))
+    other_plane = _other_lens(engine)
+    scale, field = write(joint, _amplitudes(other_plane, plane), second.writing)
+    output = propagate(field, other_plane)
     scale = scale * plane.points**0.5
 
     def detectors(places: tuple[list[int], list[int]], keys: PassKeys, factor: Array) -> Array:
-        return read(_at(output, places), None, scale * factor, engine, keys)
+        return read(_at(output, places), None, scale * factor, other_plane, keys)
 
     cross = detectors(plane.cross(boundary), second, left * right)
     return JointTransform(cross, detectors(plane.auto(), third, jnp.ones_like(left)))

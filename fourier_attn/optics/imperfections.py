@@ -28,8 +28,9 @@ def gains(detectors: int, engine: Engine, like: Array) -> Array | float:
     if engine.receiver.prnu_rms is None:
         return 1.0
     key = stream(device_key(engine.device.seed), "responses")
-    errors = compute_normal("plain", key, (detectors, *engine.shape), like.real.dtype)
-    return 1 + engine.receiver.prnu_rms * errors.reshape(detectors, *(1,) * (like.ndim - 3), *engine.shape)
+    pixels = like.shape[-2:]  # a correlator reads a part of its output plane
+    errors = compute_normal("plain", key, (detectors, *pixels), like.real.dtype)
+    return 1 + engine.receiver.prnu_rms * errors.reshape(detectors, *(1,) * (like.ndim - 3), *pixels)
 
 
 def flicker_share(lowest: Any, highest: Any, corner: Any, bandwidth: Any) -> Array:
@@ -96,7 +97,7 @@ def convert_roughly(u: Array, engine: Engine, key: Key) -> Array:
         noise = sample(normal, stream(key, "converter"), u.shape, u.dtype)
         off = receiver.adc_noise_lsb / steps_of(receiver.adc_bits, balanced) * noise
     converters = u.shape[0] if balanced else 1  # steps of the phase use the same one
-    shape = (converters, *(1,) * (u.ndim - 3), *engine.shape)
+    shape = (converters, *(1,) * (u.ndim - 3), *u.shape[-2:])
     device = stream(device_key(engine.device.seed), "reading converters")
     off += bend(
         jax.lax.stop_gradient(u),

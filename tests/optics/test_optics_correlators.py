@@ -244,6 +244,27 @@ def test_the_joint_spectrum_has_the_levels_of_its_modulators() -> None:
     assert abs(decibel(np.mean(error**2) / np.mean(step**2 / 12))) < 0.8
 
 
+def test_detectors_of_a_joint_transform_have_their_own_gains() -> None:
+    """Gains of 1 % change the correlation by about 1 %, and every device has its own."""
+    x, w = uniform(1, 16), uniform(1, 8, seed=1)
+    engine = made(shape=(1, 90), lens="1d", encode="amplitude", detection="intensity")
+    exactly = joint_transform_correlate(x, w, engine, boundary="full")
+    found = joint_transform_correlate(x, w, engine.replace(prnu_rms=0.01), boundary="full")
+    other = joint_transform_correlate(x, w, engine.replace(prnu_rms=0.01, seed=1), boundary="full")
+    bent = joint_transform_correlate(
+        x,
+        w,
+        engine.replace(dac_bits_amp=8, dac_inl_lsb=1.0, adc_bits=8, adc_inl_lsb=1.0),
+        KEY,
+        boundary="full",
+    )
+    for y in (found, other, bent):
+        bright = np.asarray(exactly) > 0.1 * np.max(exactly)
+        apart = np.std((np.asarray(y) / exactly)[bright])
+        assert 0.005 < apart < 0.1
+    assert np.any(np.abs(np.asarray(found / other) - 1) > 0.005)
+
+
 # Rails
 
 
