@@ -44,6 +44,8 @@ def test_rails_give_the_correlation(signed: str) -> None:
     options: dict[str, Any] = {} if signed == "none" else {"encoding": "two_rail", "signed": signed}
     y = correlate(x, kernel, CAMERA, **options)
     np.testing.assert_allclose(y, oracle(x, kernel), rtol=1e-4, atol=1e-5)
+    lossy = correlate(x, kernel, CAMERA.replace(insertion_loss_db=6.0), **options)
+    np.testing.assert_allclose(lossy, y, rtol=1e-4, atol=1e-5)
     passes = {"none": 1, "input": 2, "kernel": 2, "both": 4}[signed]
     assert plan("incoherent_correlate", x.shape, CAMERA, kernel=(3, 2), **options).passes == 3 * passes
 
