@@ -30,6 +30,7 @@ from fourier_attn.studies.engine import (
     drift,
     frontier,
     photons,
+    programs,
     robustness_sweep,
     tornado,
 )
@@ -52,6 +53,7 @@ FIGURES: dict[str, Callable[[dict[str, Any]], Figure]] = {
     "studies/pareto-circular": frontier.plot,
     "studies/pareto-fnet": frontier.plot,
     "studies/photons-reviews": lambda document: photons.plot(renamed(document)),
+    "studies/programs": programs.plot,
     "studies/robustness-imdb": plot_robustness,
     "studies/speedup-fnet": tornado.plot,
 }
