@@ -69,14 +69,16 @@ class Cell:
 
         What the run fits to its images, and what the weights bring that it starts from, is ignored;
         these are to be of today's cell. What it has set and is the default today is the same; a parameter of
-        engines that there was not yet had its default.
+        engines that there was not yet had its default, or is one of `LATER`.
         """
         config = self.read()
         whole = collect.plain(config)
         for engine in engine_fields(config.model.mixer.name):
             prefix = f"model.mixer.{engine}."
             if any(key.startswith(prefix) for key in knobs):
-                knobs = {prefix + key: value for key, value in _usual_engine().items()} | dict(knobs)
+                usual = {prefix + key: value for key, value in _usual_engine().items()}
+                usual |= {prefix + key: whole[prefix + key] for key in LATER if prefix + key in whole}
+                knobs = usual | dict(knobs)
         today = collect.differing(whole)
         if "init_from" in knobs:
             knobs = {**knobs, "init_from": Path(knobs["init_from"]).name}
@@ -90,6 +92,10 @@ class Cell:
         return "; ".join(
             f"{key} {_said(knobs, key)} there, {_said(today, key)} in {self.config}" for key in unlike[:3]
         ) + (f" and {len(unlike) - 3} more" if len(unlike) > 3 else "")
+
+
+# Parameters that presets name since, and on which no result of these runs depends.
+LATER = ("laser.wavelength_m",)
 
 
 @cache

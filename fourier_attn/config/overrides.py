@@ -29,6 +29,8 @@ def give_optional(flag: Any, optional: Mapping[str, str]) -> None:
     """
     if optional and not isinstance(flag.value, ConfigDict):
         raise ValueError(f"--config.{next(iter(optional))} needs --config=NAME")
+    if not optional:
+        return
     config: Any = flag.value
     for knob, value in _of_each_mixer(config, optional).items():
         if inside := [name for name in flag.override_values if name.startswith(f"{knob}.")]:

@@ -169,7 +169,7 @@ def test_a_kind_has_a_price_at_the_rate_that_it_publishes(kind: str) -> None:
 
 def test_levels_of_mirrors_are_patterns() -> None:
     """b bit take 2^b - 1 patterns of one bit, each written to every mirror."""
-    e, p = preset("amplitude_4f"), components.prices()
+    e, p = preset("amplitude_4f").replace(power_w=1e-12), components.prices()
     one, eight = (cost.energy(e.replace(dac_bits_amp=b, frame_rate_hz=4e3), 1) for b in (1, 8))
     assert one.modulator == pytest.approx(1e6 * p["micromirror.write_j"])
     assert one.dac == pytest.approx(1e6 * 2 * p["dac.level_j"])

@@ -78,7 +78,7 @@ def test_what_stays_is_not_switched() -> None:
     assert kept._replace(modulator=0) == moved._replace(modulator=0)
     panel = e.replace(kind="liquid_crystal", frame_rate_hz=100.0)
     assert cost.energy(panel, 8, data=still) == cost.energy(panel, 8)
-    mirrors = preset("amplitude_4f").replace(dac_bits_amp=4, frame_rate_hz=1e3)
+    mirrors = preset("amplitude_4f").replace(dac_bits_amp=4, frame_rate_hz=1e3, power_w=1e-12)
     once, thrice = (cost.energy(mirrors.replace(averages=n), 1).modulator for n in (1, 3))
     assert thrice == pytest.approx(3 * once)
     binary = mirrors.replace(dac_bits_amp=1)
