@@ -59,7 +59,7 @@ class OnEngine(nn.Module, kw_only=True):
           train: whether the layer is called in training.
         """
         engine, key = self.choose_engine(train)
-        if engine is None or self.is_initializing():
+        if engine is None or self.is_initializing() or 0 in x.shape:
             return f(x, *weights)
         rules = (Rule(engine, prefer=self.prefer),)
         light = through(f, engine, key=key, rules=rules, argnums=0, custom_derivatives="inline")

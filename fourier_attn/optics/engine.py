@@ -84,7 +84,8 @@ def optical_dft2(
         raise ValueError(f"encode={encode!r} writes real numbers only; x is {x.dtype}")
     if factor is not None and encode != "complex":
         raise ValueError(f"factor needs encode='complex', not {encode!r}")
-    return _transform(x, factor, engine.replace(device=timed(engine.device)), key)
+    with jax.named_scope("optical_pass"):  # which `fourier_attn.optics.through` leaves as it is
+        return _transform(x, factor, engine.replace(device=timed(engine.device)), key)
 
 
 @jax.jit

@@ -13,6 +13,8 @@ from conftest import normal
 from jax.scipy.sparse.linalg import cg
 
 from fourier_attn import config
+from fourier_attn.layers.global_filter import GlobalFilter
+from fourier_attn.layers.long_conv import LongConvolution
 from fourier_attn.ops.circular import circular_correlate
 from fourier_attn.ops.fourier import fourier_mix
 from fourier_attn.optics import (
@@ -354,3 +356,111 @@ def test_calibrated_ranges_are_those_of_each_call_site() -> None:
         report(f, (x,), "chip_11x11", share=1.5)
     with pytest.raises(ValueError, match="nothing to report"):
         report(jnp.sin, (x,), "chip_11x11")
+
+
+def test_noise_in_loops_reaches_functions_with_rules_of_their_own() -> None:
+    """The key of a step is a traced value there."""
+
+    def f(x: Any) -> Any:
+        step = partial(fourier_mix, method="rfft")
+        return jax.lax.scan(lambda x, _: (step(x) / 9, None), x, None, length=2)[0].sum()
+
+    light = through(f, "chip_11x11", key=jax.random.key(0))
+    x = normal(2, 3, 4)
+    np.testing.assert_allclose(jax.grad(light)(x), jax.grad(f)(x), rtol=1e-4)
+    w = jnp.ones(())
+
+    def closed(w: Any, x: Any) -> Any:
+        @jax.custom_vjp
+        def inner(x: Any) -> Any:
+            return fft(x).real * w
+
+        inner.defvjp(lambda x: (inner(x), None), lambda _, g: (g,))
+        return inner(x).sum()
+
+    np.testing.assert_allclose(through(closed, SMALL)(w, x), closed(w, x), rtol=1e-5)
+    with pytest.raises(
+        ValueError, match="closes over a value that is differentiated; pass it as an argument"
+    ):
+        jax.grad(through(closed, SMALL))(w, x)
+
+
+@pytest.mark.parametrize("dtype", [jnp.int16, jnp.complex64])
+def test_convolutions_of_other_numbers_stay_exact(dtype: Any) -> None:
+    shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape in ((1, 1, 9), (1, 1, 3))]
+
+    def f(x: Any, kernel: Any) -> Any:
+        return jax.lax.conv_general_dilated(x, kernel, (1,), "SAME"), fft(x[0].real.astype(jnp.float32))
+
+    conv, transform = report(f, shapes, SMALL).rows
+    assert "for which the engine has no convolution" in conv.why
+    assert transform.passes
+
+
+def test_empty_axes_single_points_and_constants_are_no_errors() -> None:
+    def f(x: Any, *, n: int | None = None, train: bool = False) -> Any:
+        return fft(x, n) if train else x
+
+    light = through(f, "chip_11x11", key=jax.random.key(0))
+    np.testing.assert_array_equal(light(jnp.ones((2, 1)), train=True), jnp.ones((2, 1)))
+    assert light(jnp.ones((0, 3)), train=True).shape == (0, 3)
+    assert through(f, SMALL)(normal(2, 6), n=8, train=True).shape == (2, 8)
+    for layer in (GlobalFilter(length=4, engine=SMALL), LongConvolution(length=4, engine=SMALL)):
+        params = layer.init(jax.random.key(0), jnp.ones((1, 4, 2)))
+        for shape in ((0, 4, 2), (2, 1, 2)):
+            y: Any = layer.apply(params, jnp.ones(shape))
+            assert y.shape == shape
+
+
+def test_reports_of_exact_functions_say_why() -> None:
+    found = report(fft, (normal(2, 6),), SMALL, rules=[Rule(None)])
+    assert (found.share, found.bound, found.speedup()) == (0, 1, 1)
+    assert "exact: by a rule" in str(found)
+    assert found.to_dict()["rows"][0]["why"] == "by a rule"
+
+    def either(x: Any) -> Any:
+        return jax.lax.cond(x[0, 0] > 0, lambda x: fft(x).real, lambda x: fft(fft(x)).real, x)
+
+    assert report(either, (normal(2, 6),), SMALL).share == 1
+    image = convolution("NCHW", "OIHW", "NCHW")
+    args = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((1, 1, 32, 32), (1, 1, 31, 31))]
+    half = report(lambda x, k: (image(x, k), image(x, k)), args, SMALL, rules=[Rule(None, sites=(1,))])
+    np.testing.assert_allclose(half.share, 0.5)
+
+
+def test_an_emulated_engine_is_no_call_site() -> None:
+    """Of a function that goes through an engine already."""
+
+    def f(x: Any) -> Any:
+        return through(fft, SMALL)(x) + fft(x)
+
+    (found,) = [row for row in report(f, (normal(2, 6),), SMALL).rows if row.passes]
+    assert found.site.kind == "fft"
+    np.testing.assert_allclose(through(f, SMALL)(normal(2, 6)), f(normal(2, 6)), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"argnums": 2}, r"argnums has \[2\], but the arguments of this call are \[0, 1\]"),
+        ({"rules": (Rule(None, sites=(0, 9)),)}, r"names call sites \[9\], but there are 1, from 0 on"),
+        ({"rules": (Rule(None, scope="tmp/x"),)}, "names none of the 1 call sites"),
+        ({"key": 0}, r"key=0 is not a PRNG key; pass key=jax.random.key\(0\)"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options: dict[str, Any], message: str) -> None:
+    def f(weights: Any, data: Any) -> Any:
+        return fft(data) * weights
+
+    with pytest.raises(ValueError, match=message):
+        through(f, SMALL, **options)(jnp.ones((), jnp.complex64), data=normal(2, 6))
+
+
+def test_arguments_are_numbered_from_both_ends_and_by_name() -> None:
+    def f(weights: Any, data: Any) -> Any:
+        return fft(weights) * fft(data)
+
+    w, x = normal(6), normal(6, seed=1)
+    for options, args, more in [({"argnums": -1}, (w, x), {}), ({"argnums": (1,)}, (w,), {"data": x})]:
+        rows = report(f, args, SMALL, kwargs=more, **options).rows
+        assert [bool(row.passes) for row in rows] == [False, True]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +17,9 @@ Address = tuple[int, ...]  # of an equation: its place in each of the nested pro
 TRANSFORMS = ("fft", "ifft", "rfft", "irfft")
 KINDS = (*TRANSFORMS, "conv", "matrix")
 DOUBLE = ("float64", "complex128")
+SINGLE = ("float32", "bfloat16", "float16")
+EMPTY, POINT = "empty", "one point, of which nothing is to be transformed"
+SIMULATED = re.compile(r"(^|/)optical_")  # name scopes of what an engine emulates
 AXES = 3  # of a transform, or a convolution, at most
 
 
@@ -33,7 +37,7 @@ class CallSite:
       kernel: shape of the kernel of a convolution; () for a transform.
       dtype: dtype of the operand.
       sizes: transformed sizes; of a convolution the padded sizes of its signal.
-      repeats: number of times that a program runs it; 0 inside a `while_loop`, where nobody knows it.
+      repeats: number of times that a program runs it; None inside a `while_loop`, where nobody knows it.
       arguments: numbers of the function's arguments that its operands depend on.
       params: parameters of the equation.
       why: reason for which no engine can compute it; "" if one can.
@@ -48,7 +52,7 @@ class CallSite:
     kernel: tuple[int, ...]
     dtype: str
     sizes: tuple[int, ...]
-    repeats: int
+    repeats: int | None
     arguments: frozenset[int]
     params: Mapping[str, Any]
     why: str
@@ -85,7 +89,7 @@ class _Place(NamedTuple):
     address: Address = ()
     scope: str = ""
     line: str = ""
-    repeats: int = 1
+    repeats: int | None = 1
     why: str = ""
 
     def at(self, number: int, equation: Any) -> "_Place":
@@ -94,9 +98,10 @@ class _Place(NamedTuple):
         line = self.line if equation.primitive.name == "fft" else _line(equation)
         return self._replace(address=(*self.address, number), scope=scope, line=line or self.line)
 
-    def inside(self, number: int, times: int = 1, why: str = "") -> "_Place":
+    def inside(self, number: int, times: int | None = 1, why: str = "") -> "_Place":
         """Returns the place of a program of an equation."""
-        address, repeats = (*self.address, number), self.repeats * times
+        address = (*self.address, number)
+        repeats = None if self.repeats is None or times is None else self.repeats * times
         return self._replace(address=address, repeats=repeats, why=self.why or why)
 
 
@@ -169,7 +174,7 @@ class _Inner(NamedTuple):
     together: Origin
 
 
-Programs = Iterator[tuple[core.ClosedJaxpr, Sequence[Origin], int]]
+Programs = Iterator[tuple[core.ClosedJaxpr, Sequence[Origin], int | None]]
 
 
 def body(equation: Any) -> core.ClosedJaxpr:
@@ -184,18 +189,30 @@ def _one(inner: _Inner) -> Programs:
 
 
 def _scan(inner: _Inner) -> Programs:
-    params, inputs = inner.equation.params, inner.inputs
-    first, last = params["num_consts"], params["num_consts"] + params["num_carry"]
+    inputs, (program, first, last) = inner.inputs, scanned(inner.equation)
     carried = [inner.together] * (last - first)
-    yield params["jaxpr"], [*inputs[:first], *carried, *inputs[last:]], params["length"]
+    yield program, [*inputs[:first], *carried, *inputs[last:]], inner.equation.params["length"]
+
+
+def scanned(equation: Any) -> tuple[core.ClosedJaxpr, int, int]:
+    """Returns the program of a `scan`, and the places of the first and after the last carried input.
+
+    JAX 0.10 has the number of each kind of input, JAX 0.11 their trees.
+    """
+    params = equation.params
+    if "num_consts" in params:
+        consts, carry = params["num_consts"], params["num_carry"]
+    else:
+        consts, carry, _ = (len(part.vals) for part in params["ft_in"].unpack())
+    return body(equation), consts, consts + carry
 
 
 def _while(inner: _Inner) -> Programs:
     params, inputs = inner.equation.params, inner.inputs
     tests, first = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
     carried = [inner.together] * (len(inputs) - first)
-    yield params["cond_jaxpr"], [*inputs[:tests], *carried], 0
-    yield params["body_jaxpr"], [*inputs[tests:first], *carried], 0
+    yield params["cond_jaxpr"], [*inputs[:tests], *carried], None
+    yield params["body_jaxpr"], [*inputs[tests:first], *carried], None
 
 
 def _cond(inner: _Inner) -> Programs:
@@ -250,12 +267,17 @@ def _call_site(equation: Any, arguments: frozenset[int], here: _Place) -> CallSi
     else:
         kind, kernel = "conv", equation.invars[1].aval.shape
         sizes, why = convolved_sizes(x.shape, params), _why_not(kernel, params)
+        types = [str(value.aval.dtype) for value in (*equation.invars, *equation.outvars)]
+        if wrong := next((name for name in types if name not in SINGLE), ""):
+            why = f"{wrong}, for which the engine has no convolution"
     if not why and str(x.dtype) in DOUBLE:
         why = f"{x.dtype}, which no converter has the bits for"
     if not why and 0 in equation.outvars[0].aval.shape:
-        why = "empty"
+        why = EMPTY
     if not why and math.prod(sizes) == 1:
-        why = "one point, of which nothing is to be transformed"
+        why = POINT
+    if SIMULATED.search(here.scope):
+        why = "inside the emulation of an engine"
     return CallSite(
         index=-1,
         address=here.address,
@@ -325,6 +347,22 @@ def convolved_sizes(shape: tuple[int, ...], params: Mapping[str, Any]) -> tuple[
     """Returns the padded sizes of the signals of a convolution."""
     _, _, *places = params["dimension_numbers"].lhs_spec
     return tuple(shape[at] + low + high for at, (low, high) in zip(places, params["padding"], strict=True))
+
+
+def convolved_places(
+    sizes: tuple[int, ...], kernel: tuple[int, ...], params: Mapping[str, Any]
+) -> tuple[int, ...]:
+    """Returns the number of results of a convolution on each axis.
+
+    Args:
+      sizes: padded sizes of the signals.
+      kernel: shape of the kernel.
+      params: parameters of the equation.
+    """
+    _, _, *places = params["dimension_numbers"].rhs_spec
+    reach = [(kernel[at] - 1) * by for at, by in zip(places, params["rhs_dilation"], strict=True)]
+    steps = params["window_strides"]
+    return tuple(max(0, (n - r - 1) // s + 1) for n, r, s in zip(sizes, reach, steps, strict=True))
 
 
 def _why_not(kernel: tuple[int, ...], params: Mapping[str, Any]) -> str:

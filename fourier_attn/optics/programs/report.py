@@ -15,7 +15,7 @@ from fourier_attn.optics import components, cost
 from fourier_attn.optics.components import CORNERS, Library
 from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.planner import Plan
-from fourier_attn.optics.programs.call_sites import CallSite, body, platform_branch
+from fourier_attn.optics.programs.call_sites import CallSite, body, convolved_places, platform_branch
 from fourier_attn.optics.programs.rules import Choice, Rule, as_rules
 from fourier_attn.optics.programs.through import as_argnums, check_optical, trace
 from fourier_attn.optics.programs.transforms import add
@@ -73,7 +73,11 @@ class Report:
     def total(self, quantity: str) -> dict[str, float]:
         """Returns the "seconds" or "joules" of all optical call sites, at each corner."""
         values = [getattr(row, quantity) for row in self.optical]
-        return {corner: sum(value[corner] for value in values) for corner in CORNERS} if all(values) else {}
+        return (
+            {corner: sum((value[corner] for value in values), 0.0) for corner in CORNERS}
+            if all(values)
+            else {}
+        )
 
     @property
     def bound(self) -> float:
@@ -86,6 +90,8 @@ class Report:
         Args:
           corner: "low", "typical" or "high" prices of the engine's components. Default "typical".
         """
+        if not self.optical:
+            return 1.0
         electronic = sum(row.electronic_s for row in self.optical)
         return cost.speedup(self.share, electronic / self.total("seconds")[corner])
 
@@ -202,7 +208,7 @@ def report(
     prices = components.prices("typical", parts)
     whole = sum(cost.electronic_seconds(moved, flop, prices) for moved, flop in work(traced.program))
     optical = sum(row.electronic_s for row in rows if row.seconds)
-    return Report(rows, min(1.0, optical / whole), False)
+    return Report(rows, min(1.0, optical / whole) if whole else 0.0, False)
 
 
 def call_sites(
@@ -239,14 +245,17 @@ def plan_program(
     """
     traced = trace(f, args, {}, as_rules(engine, rules), as_argnums(argnums))
     check_optical(traced)
-    plans = [choice.plan for choice in traced.choices for _ in range(choice.site.repeats or 1) if choice.plan]
-    return functools.reduce(add, plans)
+    plans = []
+    for site, _, plan, _ in traced.choices:
+        if plan is not None:
+            plans += [plan] * (1 if site.repeats is None else site.repeats)
+    return functools.reduce(add, plans) if plans else Plan(0, 0, 0, "")
 
 
 def _row(choice: Choice, library: Library) -> Row:
     site, prices = choice.site, components.prices("typical", library)
     moved, flop = site_work(site)
-    times = max(site.repeats, 1)
+    times = 1 if site.repeats is None else site.repeats
     electronic = {
         "electronic_s": times * cost.electronic_seconds(moved, flop, prices),
         "electronic_j": times * cost.electronic_energy(moved, flop, prices),
@@ -279,8 +288,8 @@ def site_work(site: CallSite) -> tuple[float, float]:
         real = 0.5 if site.kind in ("rfft", "irfft") else 1.0
         return float(BYTES[site.kind] * points), real * 5 * points * math.log2(max(2, math.prod(site.sizes)))
     outputs = site.params["dimension_numbers"].rhs_spec[0]
-    results = points // (site.shape[site.params["dimension_numbers"].lhs_spec[1]])
-    results = results * site.kernel[outputs] / math.prod(site.params["window_strides"])
+    results = site.shape[site.params["dimension_numbers"].lhs_spec[0]] * site.kernel[outputs]
+    results *= math.prod(convolved_places(site.sizes, site.kernel, site.params))
     taps = math.prod(site.kernel) / site.kernel[outputs]
     return 4.0 * (math.prod(site.shape) + math.prod(site.kernel) + results), 2.0 * results * taps
 
@@ -288,7 +297,7 @@ def site_work(site: CallSite) -> tuple[float, float]:
 def work(program: core.ClosedJaxpr) -> list[tuple[float, float]]:
     """Returns bytes and real operations of each product, convolution and transform of a traced function.
 
-    What a `while_loop` repeats counts once.
+    What a `while_loop` repeats counts once, and so does each branch of a condition.
 
     Args:
       program: the traced function.
@@ -319,12 +328,10 @@ def _work(jaxpr: Any, times: int) -> Iterator[tuple[float, float]]:
         elif name == "cond":
             only = platform_branch(equation)
             branches = equation.params["branches"]
-            chosen = branches if only is None else branches[only : only + 1]
-            yield from max(
-                (list(_work(one.jaxpr, times)) for one in chosen), key=lambda w: sum(f for _, f in w)
-            )
+            for branch in branches if only is None else branches[only : only + 1]:
+                yield from _work(branch.jaxpr, times)
         elif name == "scan":
-            yield from _work(equation.params["jaxpr"].jaxpr, times * equation.params["length"])
+            yield from _work(body(equation).jaxpr, times * equation.params["length"])
         elif name in ("custom_jvp_call", "custom_vjp_call", "custom_vmap_call", "custom_partitioning"):
             yield from _work(body(equation).jaxpr, times)
         else:
@@ -334,7 +341,7 @@ def _work(jaxpr: Any, times: int) -> Iterator[tuple[float, float]]:
 
 def _cells(row: Row) -> list[str]:
     site = row.site
-    runs = str(site.repeats) if site.repeats else "?"
+    runs = "?" if site.repeats is None else str(site.repeats)
     optical = [f"{row.passes:,}", f"{row.stages:,}", f"{_range(row.seconds)}", f"{_range(row.joules)}"]
     cells = optical if row.seconds else [f"exact: {row.why}", "", "", ""]
     electronic = [f"{row.electronic_s:.3g}", f"{row.electronic_j:.3g}"]

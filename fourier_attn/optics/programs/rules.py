@@ -25,7 +25,8 @@ class Rule:
       engine: engine or name of a preset; None: exact.
       kinds: "fft", "ifft", "rfft", "irfft", "conv", or "matrix" for products with a constant DFT matrix.
         Default (), any but "matrix".
-      scope: regular expression that the name scope or the line of the call contains. Default "", any.
+      scope: regular expression that is searched in the name scope, and in file, line and function of the
+        call. Default "", any.
       sites: numbers of call sites, as `optics.report` lists them. Default (), any.
       smallest: least number of transformed points. Default 0.
       largest: most transformed points. Default None, any.
@@ -42,6 +43,9 @@ class Rule:
     prefer: str = "error"
 
     def __post_init__(self) -> None:
+        for name, kind in (("kinds", str), ("sites", int)):
+            if isinstance(getattr(self, name), kind):  # one of them alone
+                object.__setattr__(self, name, (getattr(self, name),))
         for kind in self.kinds:
             check_choice("kinds", kind, KINDS)
         try:
@@ -56,7 +60,7 @@ class Rule:
         return (
             (site.kind in self.kinds if self.kinds else site.kind != "matrix")
             and (not self.sites or site.index in self.sites)
-            and bool(re.search(self.scope, f"{site.scope} {site.line}"))
+            and bool(re.search(self.scope, f"{site.scope} {site.line.rpartition('/')[2]}"))
             and self.smallest <= points
             and (self.largest is None or points <= self.largest)
         )
@@ -64,6 +68,8 @@ class Rule:
 
 def built(engine: Engine | str | None) -> Engine | None:
     """Returns an engine from itself or from the name of a preset."""
+    if not isinstance(engine, Engine | str | None):
+        raise ValueError(f"engine={engine!r} must be an Engine, the name of a preset, or None for exact")
     return preset(engine) if isinstance(engine, str) else engine
 
 
@@ -95,6 +101,11 @@ def choose(sites: Iterable[CallSite], rules: Sequence[Rule], data: frozenset[int
     """
     sites = list(sites)
     for rule in rules[:-1]:
+        if missing := [number for number in rule.sites if not 0 <= number < len(sites)]:
+            raise ValueError(
+                f"rule {described(rule)} names call sites {missing}, but there are {len(sites)}, from 0 on; "
+                "optics.report lists them"
+            )
         if sites and not any(rule.holds(site) for site in sites):
             raise ValueError(
                 f"rule {described(rule)} names none of the {len(sites)} call sites; optics.report lists them"
@@ -141,7 +152,7 @@ def as_rules(engine: Engine | str, rules: Iterable[Any]) -> tuple[Rule, ...]:
 
     Raises: ValueError for something that is not a rule.
     """
-    rules = tuple(rules)
+    rules = (rules,) if isinstance(rules, Rule) else tuple(rules)
     for rule in rules:
         if not isinstance(rule, Rule):
             raise ValueError(f"rules has {rule!r}; give optics.Rule(engine, ...)")

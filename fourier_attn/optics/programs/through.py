@@ -1,6 +1,7 @@
 """Puts an engine under a JAX function: its transforms and convolutions are computed optically."""
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,11 +14,14 @@ from jaxtyping import Array
 from fourier_attn.choices import check_choice
 from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.programs.call_sites import (
+    EMPTY,
+    POINT,
     TRANSPARENT,
     Address,
     body,
     find,
     platform_branch,
+    scanned,
     solution,
 )
 from fourier_attn.optics.programs.rules import Choice, Rule, as_rules, choose
@@ -75,6 +79,10 @@ def through(
     has noise of its own, in every step of a loop. Under `vmap` all examples share it. Pass keys through
     `vmap` for others: `jax.vmap(lambda key, x: through(f, engine, key=key)(x))`.
 
+    A nested function that contains a call site is inlined: shardings of its `jit`, and rules of `custom_vmap`
+    and `custom_partitioning`, are not kept. Differentiate the result, `jax.grad(through(f, engine))`: in
+    `through(jax.grad(f), engine)`, what a `checkpoint` computes again is another call site.
+
     Args:
       f: function of arrays, in any nesting of containers; other arguments are constants.
       engine: engine or name of a preset, for all call sites that no rule names.
@@ -95,6 +103,8 @@ def through(
       names no call site, for a missing key, and for ranges of other call sites.
     """
     check_choice("custom_derivatives", custom_derivatives, DERIVATIVES)
+    if not callable(f):
+        raise ValueError(f"f={f!r} is not a function; give one, for example network.apply")
     chosen = as_rules(engine, rules)
     data = as_argnums(argnums)
 
@@ -113,7 +123,7 @@ def as_argnums(argnums: int | Sequence[int] | None) -> frozenset[int] | None:
     """Returns numbers of arguments as a set; None: all arguments."""
     if argnums is None:
         return None
-    return frozenset([argnums] if isinstance(argnums, int) else argnums)
+    return frozenset(int(number) for number in np.atleast_1d(np.asarray(argnums)))
 
 
 def trace(
@@ -133,8 +143,7 @@ def trace(
     """
     leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
     places = [place for place, leaf in enumerate(leaves) if _is_array(leaf)]
-    numbers = [number for number, arg in enumerate(args) for _ in jax.tree.leaves(arg)]
-    numbers += [-1] * (len(leaves) - len(numbers))
+    numbers, data = _numbers(f, args, kwargs, data)
 
     def flat(*arrays: Any) -> Any:
         whole = list(leaves)
@@ -149,9 +158,34 @@ def trace(
     return Traced(program, values, jax.tree.structure(results), choose(sites, rules, data))
 
 
+def _numbers(
+    f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], data: frozenset[int] | None
+) -> tuple[list[int], frozenset[int] | None]:
+    """Returns the number of the argument of each leaf, and the numbers of the data, counted from 0.
+
+    Raises: ValueError for a number that no argument has.
+    """
+    try:
+        names = list(inspect.signature(f).parameters)
+    except (TypeError, ValueError):  # of a function in C, for example
+        names = []
+    named = {name: names.index(name) if name in names else len(names) + len(args) for name in kwargs}
+    places = [*enumerate(args), *((named[name], kwargs[name]) for name in sorted(kwargs))]
+    numbers = [number for number, arg in places for _ in jax.tree.leaves(arg)]
+    if data is None:
+        return numbers, None
+    known = {*range(len(args)), *named.values()}
+    counted = frozenset(number + len(args) if number < 0 else number for number in data)
+    if unknown := counted - known:
+        raise ValueError(
+            f"argnums has {sorted(unknown)}, but the arguments of this call are {sorted(known)}; give some "
+            "of these"
+        )
+    return numbers, counted
+
+
 def _is_array(leaf: Any) -> bool:
-    kinds = (jax.Array, np.ndarray, np.generic, bool, int, float, complex, jax.ShapeDtypeStruct)
-    return isinstance(leaf, kinds)
+    return isinstance(leaf, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct)
 
 
 def check(traced: Traced, key: Key) -> None:
@@ -160,17 +194,22 @@ def check(traced: Traced, key: Key) -> None:
     Raises: ValueError.
     """
     engines = check_optical(traced)
+    if key is not None and not hasattr(key, "dtype"):
+        raise ValueError(f"key={key!r} is not a PRNG key; pass key=jax.random.key({key!r})")
     if key is None and any(engine.noisy for engine in engines):
         raise ValueError("this engine is noisy: pass key=jax.random.key(...)")
 
 
 def check_optical(traced: Traced) -> list[Engine]:
-    """Returns the engines of a program's call sites. Raises: ValueError where none has one."""
+    """Returns the engines of a program's call sites, which are none where all are empty or single points.
+
+    Raises: ValueError where none has one for another reason.
+    """
     name = "the function"
     if not traced.choices:
         raise ValueError(f"{name} has no transform and no convolution; call it without an engine")
     engines = [choice.light.engine for choice in traced.choices if choice.light is not None]
-    if not engines:
+    if not engines and any(choice.why not in (EMPTY, POINT) for choice in traced.choices):
         whys = dict.fromkeys(f"{choice.site.label}: {choice.why}" for choice in traced.choices)
         raise ValueError(
             f"no call site of {name} can go to the engine ({'; '.join(whys)}); change these, or the rules"
@@ -186,6 +225,8 @@ def ranged(choices: Iterable[Choice], ranges: Ranges | None) -> dict[Address, Ch
       ranges: full scales by the labels of call sites; None: the engines have no calibrated ranges.
     Raises: ValueError for ranges of other call sites, and for missing ones.
     """
+    if not isinstance(ranges, Mapping | None):
+        raise ValueError(f"ranges={ranges!r} must be what optics.calibrate_ranges returns, or None")
     given, optical = dict(ranges or {}), {}
     for choice in choices:
         assert choice.light is not None
@@ -273,19 +314,23 @@ class Run:
         return again(*inputs)
 
     def _custom_jvp(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
-        light = functools.partial(self._inline, equation, address=address, key=key)
-        return _with_tangents(equation, lambda *x: light(x), inputs) if self.keep else light(inputs)
+        if not self.keep:
+            return self._inline(equation, inputs, address, key)
+        return _with_tangents(equation, lambda key, *x: self._inline(equation, x, address, key), key, inputs)
 
     def _custom_vjp(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
-        light = functools.partial(self._inline, equation, address=address, key=key)
-        return _with_cotangents(equation, lambda *x: light(x), inputs) if self.keep else light(inputs)
+        if not self.keep:
+            return self._inline(equation, inputs, address, key)
+        return _with_cotangents(
+            equation, lambda key, *x: self._inline(equation, x, address, key), key, inputs
+        )
 
     def _solve(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
-        def light(*inputs: Any) -> Values:
+        def light(key: Key, *inputs: Any) -> Values:
             program, consts, operands = solution(equation, inputs)
             return self.program(program, [*consts, *operands], (*address, 0), key)
 
-        return _with_tangents(equation, light, inputs)
+        return _with_tangents(equation, light, key, inputs)
 
     def _cond(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
         def branch(number: int) -> Callable[..., Values]:
@@ -300,14 +345,13 @@ class Run:
         return jax.lax.switch(jnp.asarray(which, jnp.int32), branches, *operands)
 
     def _scan(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
-        params = equation.params
-        first, last = params["num_consts"], params["num_consts"] + params["num_carry"]
+        params, (program, first, last) = equation.params, scanned(equation)
         consts, carry, rows = inputs[:first], inputs[first:last], inputs[last:]
 
         def step(carry: Values, numbered: tuple[Array, Values]) -> tuple[Values, Values]:
             number, row = numbered
             values, own = [*consts, *carry, *row], _step_key(key, number)
-            results = self.program(params["jaxpr"], values, (*address, 0), own)
+            results = self.program(program, values, (*address, 0), own)
             return results[: last - first], results[last - first :]
 
         numbers = jnp.arange(params["length"])
@@ -367,34 +411,49 @@ def _exact(equation: Any, inputs: Values) -> list[Any]:
     return core.jaxpr_as_fun(core.ClosedJaxpr(one, ()))(*known.values())
 
 
-def _with_tangents(equation: Any, light: Callable[..., Values], inputs: Values) -> Values:
+def _with_tangents(equation: Any, light: Callable[..., Values], key: Key, inputs: Values) -> Values:
     """Runs `light`, with the derivatives of the exact equation at the same inputs, forward and reverse."""
     consts, inputs = _apart(equation, inputs)
-    steered = jax.custom_jvp(lambda *x: light(*consts, *x))
+    steered = jax.custom_jvp(lambda key, consts, *x: light(key, *consts, *x))
 
     @steered.defjvp
     def jvp(primals: Values, tangents: Values) -> tuple[Values, Values]:
-        _, out = jax.jvp(lambda *x: _exact(equation, (*consts, *x)), primals, tangents)
-        return light(*consts, *primals), out
+        _, consts, *x = primals
+        _, out = jax.jvp(lambda *x: _exact(equation, (*consts, *x)), tuple(x), tuple(tangents[2:]))
+        return steered(*primals), out
 
-    return steered(*inputs)
+    return steered(key, list(consts), *inputs)
 
 
-def _with_cotangents(equation: Any, light: Callable[..., Values], inputs: Values) -> Values:
+def _with_cotangents(equation: Any, light: Callable[..., Values], key: Key, inputs: Values) -> Values:
     """Runs `light`, with the reverse-mode derivative of the exact equation at the same inputs."""
     consts, inputs = _apart(equation, inputs)
-    steered = jax.custom_vjp(lambda *x: light(*consts, *x))
+    steered = jax.custom_vjp(lambda key, consts, *x: light(key, *consts, *x))
     steered.defvjp(
-        lambda *x: (light(*consts, *x), x),
-        lambda x, g: jax.vjp(lambda *x: _exact(equation, (*consts, *x)), *x)[1](g),
+        lambda key, consts, *x: (light(key, *consts, *x), (consts, x)),
+        lambda kept, g: (None, None, *jax.vjp(lambda *x: _exact(equation, (*kept[0], *x)), *kept[1])[1](g)),
     )
-    return steered(*inputs)
+    return steered(key, list(consts), *inputs)
 
 
 def _apart(equation: Any, inputs: Values) -> tuple[Values, Values]:
-    """Returns what a function with a derivative of its own closes over, and its arguments.
-
-    The former has no derivative.
-    """
+    """Returns what a function with a derivative of its own closes over, and its arguments."""
     count = equation.params.get("num_consts", 0)
-    return [jax.lax.stop_gradient(x) for x in inputs[:count]], inputs[count:]
+    closed = [_constant(x) if jnp.issubdtype(jnp.result_type(x), jnp.inexact) else x for x in inputs[:count]]
+    return closed, inputs[count:]
+
+
+@jax.custom_jvp
+def _constant(x: Array) -> Array:
+    """Returns x, which must not be differentiated."""
+    return x
+
+
+@functools.partial(_constant.defjvp, symbolic_zeros=True)
+def _refuse(primals: Values, tangents: Values) -> tuple[Any, Any]:
+    if not isinstance(tangents[0], jax.custom_derivatives.SymbolicZero):
+        raise ValueError(
+            "a function with a derivative of its own (jax.custom_vjp) closes over a value that is "
+            "differentiated; pass it as an argument, or use custom_derivatives='inline'"
+        )
+    return primals[0], jnp.zeros_like(primals[0])
