@@ -312,7 +312,7 @@ def conversion_j(kind: str, bits: Number, prices: Prices, rate_hz: Number = 0.0)
         E(b) = max(2^b E_level, 4^b E_thermal sqrt(1 + (f / f_c)^2))
 
     The first is Walden's figure of merit. The second is Schreier's, which falls by 10 dB for each decade of
-    the rate above the corner f_c, the envelope in Murmann's survey of converters.
+    the rate above the corner $f_c$, the envelope in Murmann's survey of converters.
 
     Args:
       kind: "dac" or "adc".

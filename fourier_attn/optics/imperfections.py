@@ -42,8 +42,8 @@ def flicker_share(lowest: Any, highest: Any, corner: Any, bandwidth: Any) -> Arr
         1.382
 
     Args:
-      lowest, highest: ends f_1 and f_2 of the band, Hz. It is empty where f_2 is not above f_1.
-      corner: f_c, at which both densities are equal, Hz.
+      lowest, highest: ends $f_1$ and $f_2$ of the band, Hz. It is empty where $f_2$ is not above $f_1$.
+      corner: $f_c$, at which both densities are equal, Hz.
       bandwidth: B, Hz.
     """
     return corner / bandwidth * jnp.log(jnp.maximum(highest / jnp.asarray(lowest), 1.0))

@@ -76,7 +76,9 @@ def optical_incoherent_correlate(
     rails = check_incoherent(x.shape, kernel.shape, engine, encoding, signed)
     for name, values, count in (("input", x, rails[0]), ("kernel", kernel, rails[1])):
         if jnp.iscomplexobj(values):
-            raise ValueError(f"the {name} is {values.dtype}, but intensities are real; use optical_dft2")
+            raise ValueError(
+                f"the {name} must not be complex ({values.dtype}); use optical_dft2, since intensities are real"
+            )
         if count == 2 or isinstance(values, Tracer) or values.size == 0:
             continue
         if (lowest := float(np.min(np.asarray(values)))) < 0:

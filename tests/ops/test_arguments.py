@@ -529,10 +529,13 @@ def test_pixels_are_bytes() -> None:
 
 ENGINE, WHOLE = optics.Engine(shape=(4, 4)), np.arange(16).reshape(1, 4, 4)
 OPTICAL: dict[str, tuple[Any, ...]] = {
+    "optical_4f": (WHOLE, np.eye(4, dtype=int)),
+    "optical_4f_correlate": (WHOLE, np.array([[1, 2]])),
     "optical_circular_correlate": (WHOLE, np.array([[1, 2]])),
     "optical_dft": (WHOLE,),
     "optical_dft2": (WHOLE,),
     "optical_fourier_mix": (WHOLE,),
+    "optical_incoherent_correlate": (WHOLE, np.array([[1, 2]])),
     "optical_position_lambda": (WHOLE[:, :, None], WHOLE[..., None], np.ones((3, 4, 1), int)),
 }
 
@@ -540,12 +543,13 @@ OPTICAL: dict[str, tuple[Any, ...]] = {
 @pytest.mark.parametrize("name", [name for name in dir(optics) if name.startswith("optical_")])
 def test_engines_take_what_ops_take(name: str) -> None:
     """Complex numbers too, where light is what is transformed."""
-    op, values = partial(getattr(optics, name), engine=ENGINE), OPTICAL[name]
+    engine = ENGINE.replace(detection="intensity") if "incoherent" in name else ENGINE
+    op, values = partial(getattr(optics, name), engine=engine), OPTICAL[name]
     floats = [jnp.asarray(x, jnp.float32) for x in values]
     expected = jax.eval_shape(op, *floats)
     assert jax.eval_shape(lambda: op(*values)) == expected
     light = [x.astype(jnp.complex64) for x in floats]
-    if name.startswith("optical_dft"):
+    if name.startswith(("optical_dft", "optical_4f")):
         assert jax.eval_shape(op, *light) == expected
     else:
         with pytest.raises(ValueError, match="must not be complex .complex64.; use "):

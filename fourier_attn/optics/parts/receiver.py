@@ -228,7 +228,9 @@ class Receiver:
     def effective_bits(self) -> Any:
         """Returns the bits of an ideal converter with as much noise; None is ideal.
 
-        b_eff = b - log2(1 + 12 x^2) / 2,    x is `adc_noise_lsb`
+            b_eff = b - log(1 + 12 x^2) / (2 log 2)
+
+        Here x is `adc_noise_lsb`.
         """
         if self.adc_bits is None or self.adc_noise_lsb is None:
             return self.adc_bits

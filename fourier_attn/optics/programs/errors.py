@@ -29,9 +29,9 @@ def site_errors(
 ) -> dict[str, float]:
     """Returns the signal-to-error ratio of each optical call site in dB.
 
-        10 log10(sum |y|^2 / sum |y' - y|^2)
+        r = sum_n |y_n|^2 / sum_n |z_n - y_n|^2
 
-    y' is the optical result and y the exact result for the same operands. Errors that the operands bring
+    z is the optical result and y the exact result for the same operands. Errors that the operands bring
     from earlier call sites are in both. The sums are over all values and all runs, as in a loop.
 
         >>> x = jax.random.normal(jax.random.key(1), (8, 11, 11))

@@ -24,13 +24,13 @@ from fourier_attn.optics.programs.call_sites import (
     scanned,
     solution,
 )
+from fourier_attn.optics.programs.derivatives import Values, exact, with_cotangents, with_tangents
 from fourier_attn.optics.programs.rules import Choice, Rule, as_rules, choose
 from fourier_attn.optics.programs.transforms import run_site
 from fourier_attn.optics.random import Key, stream
 from fourier_attn.optics.ranges import uncalibrated, with_full_scales
 
 DERIVATIVES = ("keep", "inline")
-Values = Sequence[Any]
 Ranges = Mapping[str, Mapping[str, Any]]
 Watch = Callable[..., None]  # gets a call site, its operands, its exact result and its optical one
 
@@ -295,10 +295,10 @@ class Run:
                 y = run_site(site, [jnp.asarray(x) for x in inputs], light, own)
             y = y.astype(equation.outvars[0].aval.dtype)
             if self.watch is not None:
-                self.watch(site, inputs, _exact(equation, inputs)[0], y)
+                self.watch(site, inputs, exact(equation, inputs)[0], y)
             return [y]
         if address not in self.around:
-            return _exact(equation, inputs)
+            return exact(equation, inputs)
         return getattr(self, _RUNS[equation.primitive.name])(equation, inputs, address, key)
 
     def _inline(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
@@ -316,21 +316,19 @@ class Run:
     def _custom_jvp(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
         if not self.keep:
             return self._inline(equation, inputs, address, key)
-        return _with_tangents(equation, lambda key, *x: self._inline(equation, x, address, key), key, inputs)
+        return with_tangents(equation, lambda key, *x: self._inline(equation, x, address, key), key, inputs)
 
     def _custom_vjp(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
         if not self.keep:
             return self._inline(equation, inputs, address, key)
-        return _with_cotangents(
-            equation, lambda key, *x: self._inline(equation, x, address, key), key, inputs
-        )
+        return with_cotangents(equation, lambda key, *x: self._inline(equation, x, address, key), key, inputs)
 
     def _solve(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
         def light(key: Key, *inputs: Any) -> Values:
             program, consts, operands = solution(equation, inputs)
             return self.program(program, [*consts, *operands], (*address, 0), key)
 
-        return _with_tangents(equation, light, key, inputs)
+        return with_tangents(equation, light, key, inputs)
 
     def _cond(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
         def branch(number: int) -> Callable[..., Values]:
@@ -399,61 +397,3 @@ _RUNS = dict.fromkeys(TRANSPARENT, "_inline") | {
 def _step_key(key: Key, step: Array) -> Key:
     """Returns the key of a step of a loop."""
     return None if key is None else jax.random.fold_in(stream(key, "step"), step)
-
-
-def _exact(equation: Any, inputs: Values) -> list[Any]:
-    """Runs an equation as it is."""
-    variables = [atom for atom in equation.invars if not isinstance(atom, core.Literal)]
-    values = [x for x, atom in zip(inputs, equation.invars, strict=True) if atom in variables]
-    known = dict(zip(variables, values, strict=True))
-    names = core.DebugInfo("through", "one equation", ("",) * len(known), ("",) * len(equation.outvars))
-    one = core.Jaxpr((), list(known), equation.outvars, [equation], equation.effects, names)
-    return core.jaxpr_as_fun(core.ClosedJaxpr(one, ()))(*known.values())
-
-
-def _with_tangents(equation: Any, light: Callable[..., Values], key: Key, inputs: Values) -> Values:
-    """Runs `light`, with the derivatives of the exact equation at the same inputs, forward and reverse."""
-    consts, inputs = _apart(equation, inputs)
-    steered = jax.custom_jvp(lambda key, consts, *x: light(key, *consts, *x))
-
-    @steered.defjvp
-    def jvp(primals: Values, tangents: Values) -> tuple[Values, Values]:
-        _, consts, *x = primals
-        _, out = jax.jvp(lambda *x: _exact(equation, (*consts, *x)), tuple(x), tuple(tangents[2:]))
-        return steered(*primals), out
-
-    return steered(key, list(consts), *inputs)
-
-
-def _with_cotangents(equation: Any, light: Callable[..., Values], key: Key, inputs: Values) -> Values:
-    """Runs `light`, with the reverse-mode derivative of the exact equation at the same inputs."""
-    consts, inputs = _apart(equation, inputs)
-    steered = jax.custom_vjp(lambda key, consts, *x: light(key, *consts, *x))
-    steered.defvjp(
-        lambda key, consts, *x: (light(key, *consts, *x), (consts, x)),
-        lambda kept, g: (None, None, *jax.vjp(lambda *x: _exact(equation, (*kept[0], *x)), *kept[1])[1](g)),
-    )
-    return steered(key, list(consts), *inputs)
-
-
-def _apart(equation: Any, inputs: Values) -> tuple[Values, Values]:
-    """Returns what a function with a derivative of its own closes over, and its arguments."""
-    count = equation.params.get("num_consts", 0)
-    closed = [_constant(x) if jnp.issubdtype(jnp.result_type(x), jnp.inexact) else x for x in inputs[:count]]
-    return closed, inputs[count:]
-
-
-@jax.custom_jvp
-def _constant(x: Array) -> Array:
-    """Returns x, which must not be differentiated."""
-    return x
-
-
-@functools.partial(_constant.defjvp, symbolic_zeros=True)
-def _refuse(primals: Values, tangents: Values) -> tuple[Any, Any]:
-    if not isinstance(tangents[0], jax.custom_derivatives.SymbolicZero):
-        raise ValueError(
-            "a function with a derivative of its own (jax.custom_vjp) closes over a value that is "
-            "differentiated; pass it as an argument, or use custom_derivatives='inline'"
-        )
-    return primals[0], jnp.zeros_like(primals[0])

@@ -58,7 +58,7 @@ def fno_block(weights: Weights, x: Float[Array, "b n n c"]) -> Float[Array, "b n
 def s4d_block(weights: Weights, x: Float[Array, "b t d"]) -> Float[Array, "b t d"]:
     """Computes a diagonal state-space model as a long convolution, with a gate.
 
-        K[l] = 2 Re sum_n C_n (exp(dt A_n) - 1) / A_n exp(l dt A_n),   A = -exp(a) + i w
+        K[l] = 2 Re sum_n C_n B_n exp(l dt A_n),   B_n = (exp(dt A_n) - 1) / A_n,   A = -exp(a) + i w
         y = ((K * x + D x) V) sigmoid(x G)
 
     The transforms have 2 t points, so that the convolution does not wrap around.
@@ -117,7 +117,9 @@ def poisson(weights: Weights, x: Float[Array, "n n"]) -> Float[Array, "n n"]:
 def fluid(weights: Weights, x: Float[Array, "n n"]) -> Float[Array, "n n"]:
     """Computes three explicit steps of the vorticity of a viscous fluid on a periodic square.
 
-        w <- w + dt (nu (w_xx + w_yy) - u w_x - v w_y + g),   u = -p_y, v = p_x,   p_xx + p_yy = w
+        z = w + dt (nu (w_xx + w_yy) - u w_x - v w_y + g),   u = -p_y,   v = p_x,   p_xx + p_yy = w
+
+    Here w is the vorticity before a step, z after it, and p the stream function.
 
     Args:
       weights: "viscosity" nu, "side", "step" dt, (); "force" g (n, n).

@@ -1,0 +1,86 @@
+"""Derivatives of nested functions that have rules of their own: those of the exact function are kept."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend import core
+from jaxtyping import Array
+
+from fourier_attn.optics.random import Key
+
+Values = Sequence[Any]
+
+
+def exact(equation: Any, inputs: Values) -> list[Any]:
+    """Runs an equation as it is."""
+    variables = [atom for atom in equation.invars if not isinstance(atom, core.Literal)]
+    values = [x for x, atom in zip(inputs, equation.invars, strict=True) if atom in variables]
+    known = dict(zip(variables, values, strict=True))
+    names = core.DebugInfo("through", "one equation", ("",) * len(known), ("",) * len(equation.outvars))
+    one = core.Jaxpr((), list(known), equation.outvars, [equation], equation.effects, names)
+    return core.jaxpr_as_fun(core.ClosedJaxpr(one, ()))(*known.values())
+
+
+def with_tangents(equation: Any, light: Callable[..., Values], key: Key, inputs: Values) -> Values:
+    """Runs `light`, with the derivatives of the exact equation at the same inputs, forward and reverse.
+
+    Args:
+      equation: the equation.
+      light: computes its results from a key and its inputs.
+      key: PRNG key of the noise, or None.
+      inputs: of the equation.
+    """
+    consts, inputs = _apart(equation, inputs)
+    steered = jax.custom_jvp(lambda key, consts, *x: light(key, *consts, *x))
+
+    @steered.defjvp
+    def jvp(primals: Values, tangents: Values) -> tuple[Values, Values]:
+        _, consts, *x = primals
+        _, out = jax.jvp(lambda *x: exact(equation, (*consts, *x)), tuple(x), tuple(tangents[2:]))
+        return steered(*primals), out
+
+    return steered(key, list(consts), *inputs)
+
+
+def with_cotangents(equation: Any, light: Callable[..., Values], key: Key, inputs: Values) -> Values:
+    """Runs `light`, with the reverse-mode derivative of the exact equation at the same inputs.
+
+    Args:
+      equation: the equation.
+      light: computes its results from a key and its inputs.
+      key: PRNG key of the noise, or None.
+      inputs: of the equation.
+    """
+    consts, inputs = _apart(equation, inputs)
+    steered = jax.custom_vjp(lambda key, consts, *x: light(key, *consts, *x))
+    steered.defvjp(
+        lambda key, consts, *x: (light(key, *consts, *x), (consts, x)),
+        lambda kept, g: (None, None, *jax.vjp(lambda *x: exact(equation, (*kept[0], *x)), *kept[1])[1](g)),
+    )
+    return steered(key, list(consts), *inputs)
+
+
+def _apart(equation: Any, inputs: Values) -> tuple[Values, Values]:
+    """Returns what a function with a derivative of its own closes over, and its arguments."""
+    count = equation.params.get("num_consts", 0)
+    closed = [_constant(x) if jnp.issubdtype(jnp.result_type(x), jnp.inexact) else x for x in inputs[:count]]
+    return closed, inputs[count:]
+
+
+@jax.custom_jvp
+def _constant(x: Array) -> Array:
+    """Returns x, which must not be differentiated."""
+    return x
+
+
+@functools.partial(_constant.defjvp, symbolic_zeros=True)
+def _refuse(primals: Values, tangents: Values) -> tuple[Any, Any]:
+    if not isinstance(tangents[0], jax.custom_derivatives.SymbolicZero):
+        raise ValueError(
+            "a function with a derivative of its own (jax.custom_vjp) closes over a value that is "
+            "differentiated; pass it as an argument, or use custom_derivatives='inline'"
+        )
+    return primals[0], jnp.zeros_like(primals[0])
