@@ -77,7 +77,7 @@ def optical_incoherent_correlate(
     for name, values, count in (("input", x, rails[0]), ("kernel", kernel, rails[1])):
         if jnp.iscomplexobj(values):
             raise ValueError(
-                f"the {name} must not be complex ({values.dtype}); use optical_dft2, since intensities are real"
+                f"the {name} must not be complex ({values.dtype}); use optical_dft2: intensities are real"
             )
         if count == 2 or isinstance(values, Tracer) or values.size == 0:
             continue
