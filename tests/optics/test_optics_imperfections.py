@@ -110,7 +110,6 @@ def code_error(bits: int, **imperfect: Any) -> float:
         ({"adc_inl_lsb": 0.8}, 1 / 12 + 0.8**2),
         ({"adc_dnl_lsb": 0.6}, 1 / 12 + 0.6**2 / 2),
     ],
-    ids=str,
 )
 def test_converters_that_read(imperfect: dict, law: float) -> None:
     """Errors of rounding, noise and thresholds add up, and give the effective bits."""
@@ -190,7 +189,6 @@ def test_nothing_is_as_before_and_derivatives_are_finite() -> None:
         (lambda: made(prnu_rms=0.1), "prnu_rms=0.1 does nothing"),
         (lambda: made(detection="psi4", prnu_rms=-0.1), "prnu_rms=-0.1 must be at least 0"),
     ],
-    ids=str,
 )
 def test_what_cannot_be(call: Callable[[], Engine], message: str) -> None:
     with pytest.raises(ValueError, match=message):
