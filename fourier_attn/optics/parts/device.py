@@ -75,7 +75,7 @@ class Device:
     vignetting_db: float | None = parameter(
         None,
         "loss at the middle of the aperture's edge, which falls with the square of the radius to 0 in the "
-        "middle; the light is lost and nothing undoes it",
+        "middle; the light is lost, and a correction raises the noise with the signal",
         unit="dB",
         least=0,
     )
