@@ -24,6 +24,7 @@ SPEED = {  # tables of comparisons, and the files of results that each has
         "benchmarks/optics-chip-cpu",
         "benchmarks/optics-parts-cpu",
         "benchmarks/optics-train-cpu",
+        "benchmarks/optics-through-cpu",
     ),
     "speed-predictor": ("benchmarks/predictor-cpu",),
     "peer": ("benchmarks/peer-huggingface-cpu", "benchmarks/peer-crossbar-cpu"),
