@@ -41,6 +41,11 @@ CONVERTERS = {
 }
 
 
+# The converters that use the range "auto" while each converter is calibrated. When those of the detectors are
+# calibrated, the modulators have their new ranges.
+ORACLES = {"dac": ("dac", "adc"), "adc": ("adc",)}
+
+
 def uncalibrated(engine: Engine) -> tuple[str, ...]:
     """Returns the converters with the range "calibrated" that have no full scale yet."""
     names = []

@@ -9,16 +9,13 @@ import numpy as np
 from fourier_attn import model
 from fourier_attn.data.batches import Batch
 from fourier_attn.optics import Engine
-from fourier_attn.optics.ranges import BINS, CONVERTERS, clipped, full_scale, uncalibrated, watched
+from fourier_attn.optics.ranges import BINS, CONVERTERS, ORACLES, clipped, full_scale, uncalibrated, watched
 from fourier_attn.train.distributed.sharding import to_host
 from fourier_attn.train.step import make_forward
 
 BATCHES = 4  # number of batches for a calibration
 
 Place = tuple[tuple[str, ...], str]  # a layer and its converter
-# The converters that use the range "auto" while each converter is calibrated. When those of the detectors are
-# calibrated, the modulators have their new ranges.
-ORACLES = {"dac": ("dac", "adc"), "adc": ("adc",)}
 IN_FORCE = "in force"  # the pass with the stored ranges
 
 

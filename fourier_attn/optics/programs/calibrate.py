@@ -12,11 +12,7 @@ from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.programs.rules import Rule, as_rules
 from fourier_attn.optics.programs.through import as_argnums, check, through, trace
 from fourier_attn.optics.random import Key
-from fourier_attn.optics.ranges import CONVERTERS, full_scale, uncalibrated, watched
-
-# The converters with the range "auto" while others are watched: those of the modulators come first, because
-# what the detectors see depends on them.
-LOOKS = {"dac": ("dac", "adc"), "adc": ("adc",)}
+from fourier_attn.optics.ranges import CONVERTERS, ORACLES, full_scale, uncalibrated, watched
 
 
 def calibrate_ranges(
@@ -55,7 +51,7 @@ def calibrate_ranges(
     check(traced, key)
     engines = {choice.site.label: choice.light.engine for choice in traced.choices if choice.light}
     ranges: dict[str, dict[str, float]] = {}
-    for look, oracles in LOOKS.items():
+    for look, oracles in ORACLES.items():
         asking = [label for label, own in engines.items() if look in uncalibrated(own)]
         if not asking:
             continue

@@ -206,7 +206,8 @@ def report(
     if share is not None:
         return Report(rows, share, True)
     prices = components.prices("typical", parts)
-    whole = sum(cost.electronic_seconds(moved, flop, prices) for moved, flop in work(traced.program))
+    whole = sum(cost.electronic_seconds(moved, flop, prices) for moved, flop in products(traced.program))
+    whole += sum(row.electronic_s for row in rows if row.site.kind != "matrix")  # which is a product
     optical = sum(row.electronic_s for row in rows if row.seconds)
     return Report(rows, min(1.0, optical / whole) if whole else 0.0, False)
 
@@ -294,18 +295,18 @@ def site_work(site: CallSite) -> tuple[float, float]:
     return 4.0 * (math.prod(site.shape) + math.prod(site.kernel) + results), 2.0 * results * taps
 
 
-def work(program: core.ClosedJaxpr) -> list[tuple[float, float]]:
-    """Returns bytes and real operations of each product, convolution and transform of a traced function.
+def products(program: core.ClosedJaxpr) -> list[tuple[float, float]]:
+    """Returns bytes and real operations of each product of matrices in a traced function.
 
     What a `while_loop` repeats counts once, and so does each branch of a condition.
 
     Args:
       program: the traced function.
     """
-    return list(_work(program.jaxpr, 1))
+    return list(_products(program.jaxpr, 1))
 
 
-def _work(jaxpr: Any, times: int) -> Iterator[tuple[float, float]]:
+def _products(jaxpr: Any, times: int) -> Iterator[tuple[float, float]]:
     for equation in jaxpr.eqns:
         name, shapes = equation.primitive.name, [atom.aval for atom in (*equation.invars, *equation.outvars)]
         moved = float(sum(math.prod(a.shape) * a.dtype.itemsize for a in shapes if hasattr(a, "shape")))
@@ -313,30 +314,18 @@ def _work(jaxpr: Any, times: int) -> Iterator[tuple[float, float]]:
             (contracted, _), _ = equation.params["dimension_numbers"]
             summed = math.prod(equation.invars[0].aval.shape[axis] for axis in contracted)
             yield times * moved, times * 2.0 * summed * math.prod(equation.outvars[0].aval.shape)
-        elif name == "conv_general_dilated":
-            kernel, out = equation.invars[1].aval.shape, equation.outvars[0].aval.shape
-            taps = math.prod(kernel) / kernel[equation.params["dimension_numbers"].rhs_spec[0]]
-            yield times * moved, times * 2.0 * taps * math.prod(out)
-        elif name == "fft":
-            lengths = equation.params["fft_lengths"]
-            real = 0.5 if any(a.dtype.kind == "f" for a in shapes) else 1.0
-            points = math.prod(max((a.shape for a in shapes), key=math.prod)[: -len(lengths)]) * math.prod(
-                lengths
-            )
-            flop = real * 5 * points * math.log2(max(2, math.prod(lengths)))
-            yield times * 16.0 * real * points, times * flop
         elif name == "cond":
             only = platform_branch(equation)
             branches = equation.params["branches"]
             for branch in branches if only is None else branches[only : only + 1]:
-                yield from _work(branch.jaxpr, times)
+                yield from _products(branch.jaxpr, times)
         elif name == "scan":
-            yield from _work(body(equation).jaxpr, times * equation.params["length"])
+            yield from _products(body(equation).jaxpr, times * equation.params["length"])
         elif name in ("custom_jvp_call", "custom_vjp_call", "custom_vmap_call", "custom_partitioning"):
-            yield from _work(body(equation).jaxpr, times)
+            yield from _products(body(equation).jaxpr, times)
         else:
             for inner in core.jaxprs_in_params(equation.params):
-                yield from _work(inner, times)
+                yield from _products(inner, times)
 
 
 def _cells(row: Row) -> list[str]:
