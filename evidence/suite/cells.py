@@ -7,17 +7,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from evidence.suite import skills
+from evidence.suite.models import Model, models, toy, trial
 from fourier_attn import command
 from fourier_attn.choices import check_choice
 from fourier_attn.config import TASK_KEYS, Config, field_source, free_fields, mixer_name, read_engine
-from fourier_attn.data.skills import SKILLS
 from fourier_attn.layers.fields import GRID, POSITIONS
 from fourier_attn.model import engine_fields
 from fourier_attn.studies import collect
 from launch import grid
 
 PRETRAINED = "pretrain-fnet-mini-0"  # the cell that GLUE starts from
-SETTINGS_SEED = 100  # seed of the split for trials, which no other cell has
 TWINS = ("-exact", "-engine")  # models on engines and their exact twins, which have sizes of their own
 
 
@@ -127,63 +127,6 @@ def _brought(key: str, config: Config) -> bool:
     return key in TOKENIZER or (part == "model" and not set(others) & set(own))
 
 
-@dataclass(frozen=True)
-class Model:
-    """Cells that differ in seeds alone. Args: as `Cell` has them; `core_hours` of one seed."""
-
-    name: str
-    core_hours: float
-    config: str
-    seeds: int = 3
-    knobs: tuple[tuple[str, str], ...] = ()
-    task: str = "imdb"
-    start: str = ""
-
-
-def models(
-    file: str, core_hours: Mapping[str, float], seeds: int = 3, task: str = "imdb"
-) -> tuple[Model, ...]:
-    """Returns the models of a configuration file, named by its arguments.
-
-    Args:
-      file: name of the file in configs/, without ".py".
-      core_hours: expected core-hours of one seed, by model.
-      seeds: number of seeds.
-      task: the task of the models.
-    """
-    return tuple(
-        Model(name, hours, f"configs/{file}.py:{name}", seeds, task=task)
-        for name, hours in core_hours.items()
-    )
-
-
-def trial(name: str, core_hours: float, rate: str, dropout: str) -> Model:
-    """Returns a hyperparameter trial, which is scored on validation and reads one review of the test set.
-
-    Args:
-      name: the model in configs/imdb_small.py.
-      core_hours: expected core-hours.
-      rate: learning rate, as text.
-      dropout: rate of all kinds of dropout, as text.
-    """
-    rates = ("dropout", "mixer_dropout", "token_dropout")
-    knobs = (
-        ("optim.learning_rate", rate),
-        *((f"model.{knob}", dropout) for knob in rates),
-        ("data.test_examples", "1"),
-    )
-    return Model(
-        f"{name}-rate-{rate}-dropout-{dropout}", core_hours, f"configs/imdb_small.py:{name}", 1, knobs
-    )
-
-
-def toy(name: str, config: str) -> Model:
-    """Returns a rehearsal on synthetic reviews, which is not a result."""
-    knobs = {"data.train_examples": "640", "data.eval_examples": "200", "data.test_examples": "200"}
-    knobs |= {"model.depth": "1", "train.epochs": "2"}
-    return Model(name, 0.005, config, 2, tuple(knobs.items()), "reviews")
-
-
 # Images: one recipe, that of the task, for as many epochs as two CPU cores can pay for.
 IMAGE_KNOBS = {
     "fashion_mnist": (("train.epochs", "5"), ("data.crop", "0")),
@@ -283,16 +226,14 @@ MODELS: dict[str, tuple[Model, ...]] = {
             "segmentation": "shapes_patches",
         }.items()
     ),
-    # Recall at the smallest size of Zoology, and each skill at the sizes of its task.
+    # Recall at Zoology's smallest size. The skills: trials, then seeds, then recall of fewer and more pairs.
     "recall": tuple(
         Model(name, core_hours, f"configs/skills.py:{name}-recall", knobs=ZOOLOGY, task="recall")
         for name, core_hours in {"identity": 0.03, "conv_attention": 0.05}.items()
     ),
-    "skills": tuple(
-        Model(f"{task}-{mixer}", core_hours, f"configs/skills.py:{mixer}-{task}", 1, task=task)
-        for task in SKILLS
-        for mixer, core_hours in {"identity": 0.02, "conv_attention": 0.06}.items()
-    ),
+    "skill_rates": skills.trials(),
+    "skills": skills.chosen(),
+    "recall_pairs": skills.harder(),
     "lm": tuple(
         Model(
             mixer, core_hours, f"configs/lm.py:{mixer}-wikitext2", seeds, (("train.epochs", "1"),), task="lm"
@@ -343,8 +284,7 @@ def _ordered(tier: str) -> list[Cell]:
 
 def _every(tier: str) -> Iterator[Cell]:
     for model in MODELS[tier]:
-        first = SETTINGS_SEED if tier == "settings" else 0
-        pairs = [(seed, seed) for seed in range(first, first + model.seeds)]
+        pairs = [(seed, seed) for seed in range(model.first, model.first + model.seeds)]
         name, apart = APART.get(tier, ("", ()))
         for seed, split in (*pairs, *(apart if model.name == name else ())):
             facts = (model.core_hours, model.knobs, model.task, model.start)

@@ -1,0 +1,38 @@
+"""Prints the learning rates that the trials of the skills favour: python -m evidence.suite.rates."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from evidence.suite.ledger import published
+from evidence.suite.skills import NETWORKS, TRIED
+from fourier_attn import command, paths
+from fourier_attn.data.skills import SKILLS
+
+
+def best_rates(root: Path) -> dict[str, dict[str, str]]:
+    """Returns the rate with the best validation accuracy after training, for tasks with all trials finished.
+
+    Args:
+      root: the directory that contains results/evidence.
+    """
+    groups = published(root, "skill_rates")
+    best: dict[str, dict[str, str]] = {}
+    for task in SKILLS:
+        names = {network: [f"{task}-{network}-rate-{rate}" for rate in TRIED] for network in NETWORKS}
+        if all(name in groups for each in names.values() for name in each):
+            best[task] = {
+                network: TRIED[int(np.argmax([groups[name][0]["validation"][-1] for name in each]))]
+                for network, each in names.items()
+            }
+    return best
+
+
+def main() -> None:
+    """Prints the rates that the trials favour."""
+    print(best_rates(paths.given(".")))
+
+
+if __name__ == "__main__":
+    sys.exit(command.run(main))

@@ -1,0 +1,90 @@
+"""Lists the networks that learn the skills: equal trials for each mixer, then seeds at its best rate.
+
+python -m evidence.suite.train --tier=skill_rates      # trials
+python -m evidence.suite.rates                         # prints RATES, as the trials say
+python -m evidence.suite.train --tier=skills,recall_pairs
+"""
+
+from evidence.suite.models import TRIAL_SEED, Model
+from fourier_attn.data.skills import SKILLS
+
+# Networks of two blocks, and the expected core-hours of 2,000 steps on 64 tokens. In `conv_MIXER` the first
+# block is a short convolution. In `FIRST+SECOND` the second block is attention.
+NETWORKS = {
+    "identity": 0.010,
+    "token_conv": 0.010,
+    "conv_fourier": 0.012,
+    "conv_random": 0.012,
+    "conv_global_filter": 0.013,
+    "conv_long_conv": 0.014,
+    "conv_afno": 0.014,
+    "conv_linear": 0.013,
+    "fourier+attention": 0.026,
+    "long_conv+attention": 0.028,
+    "conv_attention": 0.028,
+    "conv_lambda": 0.028,
+    "conv_circular": 0.030,
+}
+TRIED = ("8e-4", "2e-3", "5e-3")  # learning rates
+SEEDS = {"recall": 5}  # of the other tasks: 3
+# Pairs of keys and values, and the length of the sequence. Task `recall` has 8 pairs.
+PAIRS = {4: 64, 16: 64, 32: 128, 64: 256}
+
+# The best learning rate of each network in its trials, by task. `tests/evidence/test_skill_cells.py` compares
+# them with the files of the trials.
+RATES = {task: {"identity": "2e-3", "conv_attention": "2e-3"} for task in SKILLS}
+
+
+def trials() -> tuple[Model, ...]:
+    """Returns the trials of each learning rate, which are scored on validation."""
+    return tuple(
+        Model(
+            f"{task}-{network}-rate-{rate}",
+            core_hours,
+            f"configs/skills.py:{network}-{task}",
+            1,
+            (("optim.learning_rate", rate), ("data.test_examples", "1")),
+            task,
+            first=TRIAL_SEED,
+        )
+        for task in SKILLS
+        for network, core_hours in NETWORKS.items()
+        for rate in TRIED
+    )
+
+
+def chosen() -> tuple[Model, ...]:
+    """Returns each network at its best rate, for each task whose trials are finished."""
+    return tuple(
+        Model(
+            f"{task}-{network}",
+            NETWORKS[network],
+            f"configs/skills.py:{network}-{task}",
+            SEEDS.get(task, 3),
+            (("optim.learning_rate", rate),),
+            task,
+        )
+        for task, rates in RATES.items()
+        for network, rate in rates.items()
+    )
+
+
+def harder() -> tuple[Model, ...]:
+    """Returns recall of fewer and more pairs than in the task `recall`, at that task's rates."""
+    return tuple(
+        Model(
+            f"{pairs}-{network}",
+            NETWORKS[network] * (length / 64) ** 1.5,
+            f"configs/skills.py:{network}-recall",
+            3,
+            (
+                ("optim.learning_rate", rate),
+                ("data.pairs", str(pairs)),
+                ("data.length", str(length)),
+                ("model.positions", str(length)),
+            ),
+            "recall",
+        )
+        for pairs, length in PAIRS.items()
+        for network, rate in RATES.get("recall", {}).items()
+    )
