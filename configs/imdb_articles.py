@@ -6,9 +6,8 @@ the models.
     MODEL           uses AdamW, batches of 32 in buckets and two epochs, for two CPU cores. It is pre-norm
                     and drops only words, because some post-norm networks learned nothing
                     (results/evidence/imdb/comparisons.md)
-    MODEL-listing   uses the articles' settings, for a GPU: learning rate 1e-4, a warm-up over 10,000
-                    examples, 20 epochs, words split at white space, PyTorch's initial values, and no
-                    dropout. No layer gets the mask, so the mean is over all positions. Adam, batches of 4,
+    MODEL-listing   uses the articles' settings: learning rate 1e-4, a warm-up over 10,000 examples,
+                    20 epochs, words split at white space, PyTorch's initial values, and no dropout. No layer gets the mask, so the mean is over all positions. Adam, batches of 4,
                     clipping at 1, 50,000 words and 512 tokens are defaults of the code that the articles
                     started from
 

@@ -14,7 +14,7 @@ from evidence.report.comparisons import COMPARISONS, decide
 from evidence.report.write import answers
 from evidence.suite.ledger import Finding, core_hours, least_core_hours, published, score, without_failures
 from evidence.suite.statistics import Difference, difference
-from fourier_attn.studies.engine import frontier
+from fourier_attn.studies.engine import frontier, robustness_sweep
 
 LANDING_TOKENS = 1024  # of the comparison on the landing page
 TEXTS = ("settings", "1", "2", "sst2", "listops")  # tiers of the page on texts
@@ -35,6 +35,22 @@ def sst2_error(results: Results) -> str:
     findings = [finding for group in published(results.root, "sst2").values() for finding in group]
     best = max(findings, key=score)
     return f"{100 * math.sqrt(score(best) * (1 - score(best)) / best['test']['examples']):.1f}"
+
+
+def hypotheses(results: Results, held: bool = False) -> str:
+    """Returns the number of comparisons on IMDb.
+
+    Args:
+      results: the files of results.
+      held: True: only those whose claim holds.
+    """
+    verdicts = decide(COMPARISONS["1"], answers(published(results.root, "1")))
+    return str(sum(verdict.words in ("better", "not worse") for verdict in verdicts) if held else len(verdicts))
+
+
+def sweep_error(results: Results, name: str) -> str:
+    """Returns one standard error of an accuracy in a sweep over bits and noise on IMDb, in points."""
+    return f"{robustness_sweep.standard_error(results.document(f'evidence/imdb/robustness-{name}')):.1f}"
 
 
 def first_p(results: Results) -> str:
@@ -200,6 +216,9 @@ VALUES: dict[str, Callable[[Results], str]] = {
     "growth-fourier": growth_of("fourier"),
     "growth-attention": growth_of("attention"),
     "faster-fnet": faster("benchmarks/encoder-growth-cpu", "fnet / bert$", "training step"),
+    "faster-fnet-published": faster(
+        "benchmarks/encoder-growth-cpu", "fnet / bert with attention dropout", "training step"
+    ),
     "faster-patches": faster("benchmarks/images-cpu", "patches by a product", BOTH),
     "loop-share": measured("benchmarks/loop-cpu", "loop over bare step"),
     "faster-buckets": measured("benchmarks/loop-cpu", "an epoch in buckets"),
@@ -212,6 +231,10 @@ VALUES: dict[str, Callable[[Results], str]] = {
     "other-days": other_days,
     "sst2-error": sst2_error,
     "first-p": first_p,
+    "hypotheses": hypotheses,
+    "hypotheses-held": partial(hypotheses, held=True),
+    "sweep-error-fnet": partial(sweep_error, name="fnet"),
+    "sweep-error-lambda": partial(sweep_error, name="lambda"),
     "fnet-attention": fnet_above_attention,
     "fnet-interval": fnet_interval,
     "apart-at-first": seed_difference_after_one_epoch,

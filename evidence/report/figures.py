@@ -84,11 +84,15 @@ def plot_seeds(
 
 
 def limits(values: Sequence[float]) -> tuple[float, float]:
-    """Returns the limits of an axis in percent that shows all values; failures count as missing."""
+    """Returns the limits of an axis in percent that shows all values; failures count as missing.
+
+    The axis goes a little beyond 0 and 100, so that a mark at its end is whole.
+    """
     kept = [value for value in values if not math.isnan(value)] or [0.0, 100.0]
     low, high = min(kept), max(kept)
     room = max(0.15 * (high - low), 0.5)
-    return max(low - room, 0.0), min(high + room, 100.0)
+    beyond = 0.04 * (min(high + room, 100.0) - max(low - room, 0.0))
+    return max(low - room, -beyond), min(high + room, 100.0 + beyond)
 
 
 @style.styled()

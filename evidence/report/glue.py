@@ -1,11 +1,13 @@
 """Makes a table of GLUE like that of FNet's paper: a score for each task and their mean."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from evidence.pages.markdown import mean_cell, table
 from evidence.suite.ledger import Finding, number
+from fourier_attn.train.scores import CORRELATIONS
 
 # Metrics that a score averages. All other tasks use accuracy, including CoLA as in the paper.
 MEANS = {"mrpc": ("accuracy", "f1"), "qqp": ("accuracy", "f1"), "stsb": ("spearman",)}
@@ -14,9 +16,12 @@ MEANS = {"mrpc": ("accuracy", "f1"), "qqp": ("accuracy", "f1"), "stsb": ("spearm
 def score(finding: Finding) -> float:
     """Returns the validation score of a finding after the last epoch.
 
-    It is NaN for a failure, for example if all predictions are the same number.
+    It is NaN for a failure: the validation line has a metric that is undefined, such as the correlation of
+    predictions that are all the same.
     """
     line = finding["epochs"][-1]["validation"]
+    if any(value is None or math.isnan(value) for name, value in line.items() if name in CORRELATIONS):
+        return math.nan
     return float(np.mean([number(line[name]) for name in MEANS.get(finding["task"], ("accuracy",))]))
 
 

@@ -210,3 +210,18 @@ def test_a_file_that_is_missing_is_named() -> None:
     code, _, error = run_here(figures, "--root=/nowhere")
     assert code == 2
     assert "has no results" in error
+
+
+@pytest.mark.parametrize("scores", [(0.0, 100.0), (99.8, 100.0), (0.0, 0.1)])
+def test_a_mark_at_the_end_of_a_scale_is_whole(scores: tuple[float, float]) -> None:
+    ends = report_figures.limits(scores)
+    with style.styled():
+        figure = style.figure(width=style.COLUMN)
+        axes = figure.subplots()
+        axes.plot(scores, [0, 1], "o")
+        axes.set_xlim(*ends)
+        figure.draw_without_rendering()
+        radius = matplotlib.rcParams["lines.markersize"] / 2 / 72 * figure.dpi
+    places = axes.transData.transform([(score, 0) for score in scores])[:, 0]
+    assert axes.bbox.x0 + radius < min(places) < max(places) < axes.bbox.x1 - radius
+    assert report_figures.limits([50.0, 60.0]) == pytest.approx((48.5, 61.5))

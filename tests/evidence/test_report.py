@@ -120,12 +120,12 @@ def test_glue_is_averaged_as_the_paper_does() -> None:
 
     groups = {
         "mrpc-a": [found("mrpc", accuracy=0.7, f1=0.8), found("mrpc", accuracy=0.72, f1=0.8)],
-        "cola-a": [found("cola", accuracy=0.68, matthews=0.1)],
+        "cola-a": [found("cola", accuracy=0.68, matthews=0.1), found("cola", accuracy=0.69, matthews=None)],
         "stsb-a": [found("stsb", spearman=None, pearson=None)],
         "stsb-b": [found("stsb", spearman=0.8, pearson=0.1), found("stsb", spearman=None, pearson=0.1)],
     }
     lines = glue_table(groups).splitlines()
-    assert lines[2] == "| a | 75.5 ± 0.7 (2) | 68.0 (1) | failed | 71.8 (2 tasks) |"
+    assert lines[2] == "| a | 75.5 ± 0.7 (2) | 68.0 (1, 1 failed) | failed | 71.8 (2 tasks) |"
     assert lines[3] == "| b | not yet run | not yet run | 80.0 (1, 1 failed) | 80.0 (1 tasks) |"
 
 
