@@ -6,10 +6,10 @@ the models.
     MODEL           uses AdamW, batches of 32 in buckets and two epochs, for two CPU cores. It is pre-norm
                     and drops only words, because some post-norm networks learned nothing
                     (results/evidence/imdb/comparisons.md)
-    MODEL-listing   uses the articles' settings: learning rate 1e-4, a warm-up over 10,000 examples,
-                    20 epochs, words split at white space, PyTorch's initial values, and no dropout. No layer gets the mask, so the mean is over all positions. Adam, batches of 4,
-                    clipping at 1, 50,000 words and 512 tokens are defaults of the code that the articles
-                    started from
+    MODEL-listing   uses the articles' settings: learning rate 1e-4, a warm-up over 10,000 examples, 20
+                    epochs, words split at white space, PyTorch's initial values, and no dropout. No layer
+                    gets the mask, so the mean is over all positions. Adam, batches of 4, clipping at 1,
+                    50,000 words and 512 tokens are defaults of the code that the articles started from
 
 The articles report validation accuracies of 83 % for attention, 84 % for circular attention in 1-D and "very
 close" values in 2-D. For 3 x 3 kernels on their engine and for lambda layers they report a bit above 84 %.
@@ -17,7 +17,9 @@ They trained one network each.
 
 Command: `python -m fourier_attn.main --config=configs/imdb_articles.py:lambda`.
 
-Expected: results/evidence/imdb/findings.md has the networks that were trained so far.
+Expected: the table of results/evidence/imdb/findings.md. Not run to their end: `circular-11x11`,
+`circular-16x8` and `circular-3x3` (expected cost: 2 core-hours each), `lambda-listing` and `fnet-listing`
+(expected cost: 3 core-hours each).
 """
 
 from fourier_attn.choices import check_choice

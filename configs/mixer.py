@@ -14,17 +14,17 @@ configuration file. The percentages are test accuracies on the synthetic reviews
                     al., arXiv 2107.00645). 99.93 ± 0.08 % (3 seeds), 30 s
     afno            adaptive Fourier neural operators, a small network at every frequency (Guibas et al.,
                     arXiv 2111.13587). 99.95 % (1 seed, 6 epochs), 26 min
-    long_conv       for each feature a kernel as long as the sequence (Fu et al., arXiv 2302.06646). It is
-                    not yet run on texts
+    long_conv       for each feature a kernel as long as the sequence (Fu et al., arXiv 2302.06646)
     token_conv      a filter of three tokens or 3 x 3 patches, the same for all features. It shows what
-                    neighbours alone can do. It is not yet run on texts
+                    neighbours alone can do
 
 Command: `python -m fourier_attn.main --config=configs/mixer.py:linear`, or
 `--config=configs/mixer.py:global_filter-cifar10`.
 
-Times are for two CPU cores. docs/images.md has the tables of the image tasks. Not yet run on IMDb: there,
-`configs/imdb_small.py` was run. Not yet run on mnist. The accuracies of token_conv on images are from an
-earlier initial value, and the current one is not yet run.
+Times are for two CPU cores. docs/images.md has the tables of the image tasks. The accuracies of token_conv on
+images are from an earlier initial value. Not run to their end: `long_conv-reviews` and `token_conv-reviews`
+(expected cost: 0.03 core-hours each), `NAME-imdb` (expected cost: 0.54 core-hours each), `NAME-mnist`
+(expected cost: 0.17 core-hours each). `configs/imdb_small.py` was run on IMDb instead.
 """
 
 from fourier_attn.config import Config, default

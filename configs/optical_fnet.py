@@ -7,7 +7,7 @@ features are 8^2 by 8^2 points, which take two stages. You can set any parameter
 Command: `python -m fourier_attn.main --config=configs/optical_fnet.py:TASK`. TASK is reviews (default) or
 imdb (two blocks, 256 words).
 
-Expected: not yet run.
+Not run to their end: `reviews` (expected cost: 0.02 core-hours), `imdb` (expected cost: 0.12 core-hours).
 """
 
 from fourier_attn.config import Config, default

@@ -32,6 +32,7 @@ from evidence.pages.findings import claims, noise, query_keys, validation_curves
 from evidence.pages.inside import attention_table, matrix_table, property_table
 from evidence.pages.language import perplexities
 from evidence.pages.markdown import Results
+from evidence.pages.open_questions import open_questions
 from evidence.pages.programs import programs_table
 from evidence.pages.projected import frames, parts, speedup
 from evidence.pages.readme_table import readme_table
@@ -120,7 +121,7 @@ REPORTS = {  # reports with all seeds, by table
 }
 LISTS: dict[str, Callable[[Mapping[str, Callable[[Results], str]], Results], str]] = {
     "provenance": layout.provenance,
-    "open-questions": layout.open_questions,
+    "open-questions": lambda _, results: open_questions(results),
 }
 
 

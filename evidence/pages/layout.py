@@ -1,7 +1,7 @@
 """Arranges the tables of pages: a few rows in view, the whole table folded, one link to its provenance.
 
 `TABLES` (in fill.py) makes whole tables. `arrange` decides which rows a reader sees first. Rows without a
-result are listed once, by `open_questions`, and the sources of all tables are listed once, by `provenance`.
+result are listed once, by `open_questions.py`. The sources of all tables are listed once, by `provenance`.
 """
 
 import posixpath
@@ -29,14 +29,6 @@ SOURCE = re.compile(r"^<sub>(.*)</sub>$", re.MULTILINE)
 DOCUMENT = re.compile(r"(`[^`]+`|command unknown) \((results/\S+\.json)\)")  # a command and its file
 ORIGIN_OF = re.compile(rf"(?P<files>(?:{DOCUMENT.pattern}(?:, )?)+|results/\S+\.json, [^:]+): (?P<origin>.*)")
 
-# Titles of tables with rows that are not yet run
-TITLES = {
-    "reviews": "Configurations on the synthetic reviews",
-    "imdb": "Configurations on IMDb",
-    "articles": "The articles' own network on IMDb",
-    "listops": "ListOps",
-    "padding": "Treatments of padding on IMDb",
-}
 # The rows in view, by how their line begins after "| ". A table without an entry shows its first rows.
 ROWS: dict[str, tuple[str, ...]] = {
     "evidence": ("`fnet`", "`circular-1d`", "`linear`", "`attention`", "`lambda`", "`identity`"),
@@ -291,13 +283,3 @@ def cells(source: str) -> list[list[str]]:
 
 def _linked(file: str) -> str:
     return f"[{posixpath.basename(file)}]({link(file, PROVENANCE)})"
-
-
-def open_questions(tables: Mapping[str, Callable[[Results], str]], results: Results) -> str:
-    """Lists the rows of all tables that are not yet run."""
-    text = ""
-    for name, make in tables.items():
-        if missing := parts(make(results)).missing:
-            rows = [row.strip("| ").split(" | ")[0] for row in missing]
-            text += f"- {TITLES.get(name, name)}: {', '.join(rows)}\n"
-    return text

@@ -61,6 +61,13 @@ class Results:
         path = self.root / "configs" / "mixer.py"
         return tuple(runpy.run_path(str(path))["EPOCHS"]) if path.exists() else ()
 
+    def models(self) -> dict[str, tuple[str, ...]]:
+        """Returns the models that configuration files list, by the names of the files."""
+        files = {
+            path.stem: runpy.run_path(str(path)) for path in sorted((self.root / "configs").glob("*.py"))
+        }
+        return {stem: tuple(module["MODELS"]) for stem, module in files.items() if "MODELS" in module}
+
     def knobs(self, config: str) -> dict[str, Any]:
         """Returns what a configuration sets today that is not the default of its mixer and task."""
         file, _, argument = config.partition(":")

@@ -45,7 +45,9 @@ def hypotheses(results: Results, held: bool = False) -> str:
       held: True: only those whose claim holds.
     """
     verdicts = decide(COMPARISONS["1"], answers(published(results.root, "1")))
-    return str(sum(verdict.words in ("better", "not worse") for verdict in verdicts) if held else len(verdicts))
+    return str(
+        sum(verdict.words in ("better", "not worse") for verdict in verdicts) if held else len(verdicts)
+    )
 
 
 def sweep_error(results: Results, name: str) -> str:

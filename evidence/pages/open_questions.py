@@ -1,0 +1,254 @@
+"""Lists the runs that are missing: unfinished cells of the suite, and configurations that were not run.
+
+A configuration was run to its end if a run of its file, with as many epochs as the file says, is in results/.
+The expected core-hours are estimates. They start from the core-hours of a comparable model of the suite, and
+grow in proportion to the work, the product of examples, epochs, tokens, blocks and features.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from evidence.pages.markdown import Results, table
+from evidence.pages.run_tables import rows_of
+from evidence.report.write import STARTED
+from evidence.suite import cells, train
+from evidence.suite.ledger import Ledger, least_core_hours
+from fourier_attn.config import Config
+from fourier_attn.data.sources import reviews
+
+# Models of the suite that configurations without a cell are comparable with, by file.
+COMPARABLE = {
+    "attention": ("2", "attention"),
+    "circular": ("2", "circular-1d"),
+    "lambda": ("2", "lambda"),
+    "mixer": ("2", "fnet"),
+    "mixer-mnist": ("fashion_mnist", "global_filter"),
+    "fnet_vit": ("fashion_mnist", "fourier"),
+    "lambda_vit": ("fashion_mnist", "lambda-3"),
+    "vit": ("fashion_mnist", "attention"),
+    "mlm": ("lm", "attention"),
+    "optical_circular": ("1", "circular-3x3-engine"),
+    "optical_circular11": ("1", "lambda-engine"),
+    "optical_fnet": ("1", "fnet-engine"),
+    "optical_lambda": ("1", "lambda-engine"),
+}
+# Training examples. Where only epochs differ, the number does not matter.
+EXAMPLES = {"reviews": reviews.SPLITS["train"], "imdb": 20_000}
+IMDB_TOKENS = 260  # mean length of a batch in buckets, with texts cut after 512 tokens
+IMAGES = ("fashion_mnist", "cifar10", "mnist")
+# Arguments of files that neither train on the synthetic reviews by default nor list their MODELS.
+ARGUMENTS = {
+    "fnet_vit": [f"{task}-{variant}" for task in IMAGES for variant in ("all", "space", "hybrid")],
+    "lambda_vit": [f"{task}-{context}" for task in IMAGES for context in (3, 7)],
+    "vit": [*IMAGES],
+    "finetune": ["rte", "mrpc", "stsb", "cola", "sst2"],
+    "pretrain": ["fnet-mini"],
+    "lm": ["attention-wikitext2"],
+    "mlm": ["fourier-wikitext2"],
+    "optical_insitu": ["reviews", "imdb"],
+    "skills": ["conv_attention-recall"],
+}
+FILES = ("studies/imdb", "benchmarks/reviews-cpu")
+# Runs of this file are the fine-tuned networks of three studies in results/studies.
+IN_STUDIES = {"configs/optical_insitu.py:reviews", "configs/optical_insitu.py:imdb"}
+REHEARSAL = "toy"
+SEVERAL = 8  # models of a tier that are still named one by one
+TITLES = {
+    "1": "Small networks on IMDb",
+    "2": "The articles' own network on IMDb",
+    "settings": "Trials on IMDb",
+    "listing": "The articles' own recipe",
+    "sst2": "SST-2",
+    "pretrain": "Pre-training",
+    "glue": "Fine-tuning on GLUE",
+    "bytes": "Long texts as bytes",
+    "listops": "ListOps, attention and further seeds",
+    "shapes": "Synthetic shapes",
+    "pixels": "CIFAR-10 as pixels",
+    "lm": "Language models",
+    "recall": "Recall at Zoology's smallest size",
+    "skill_rates": "Skills: learning rates",
+    "skills": "Skills",
+    "recall_pairs": "Recall of fewer and more pairs",
+}
+
+
+class Question(NamedTuple):
+    """Holds a row of the list: what is open, the missing runs, and their expected core-hours together."""
+
+    title: str
+    runs: list[str]
+    core_hours: float
+
+
+def open_questions(results: Results) -> str:
+    """Tabulates all missing runs with their expected core-hours."""
+    ledger = finished_cells(results)
+    questions = [*of_tiers(ledger), *of_configurations(results, ledger), *of_treatments(results, ledger)]
+    lines = [[q.title, "; ".join(q.runs), cost_cell(q.core_hours)] for q in questions]
+    return table(["Question", "Missing runs", "Core-hours, estimated"], lines)
+
+
+def of_tiers(ledger: Ledger) -> Iterator[Question]:
+    """Yields a question for each tier with unfinished cells, or with cells of an earlier initial value."""
+    for tier in cells.MODELS:
+        every = cells.cells(tier)
+        left = [cell for cell in every if cell.name not in ledger.findings]
+        if tier == REHEARSAL or not left:
+            continue
+        hours = train.pace(every, ledger) * sum(cell.core_hours for cell in left)
+        counts = Counter(cell.model for cell in left)
+        named = [f"`{model}` ({count})" for model, count in counts.items()]
+        runs = named if len(named) <= SEVERAL else [f"{len(left)} of {len(every)} cells of tier `{tier}`"]
+        yield Question(TITLES.get(tier, tier), runs, hours)
+
+
+def of_configurations(results: Results, ledger: Ledger) -> Iterator[Question]:
+    """Yields a question for each kind of configurations that were not run and are in no tier."""
+    suite = {cell.config for cell in cells.EVERY.values() if at_its_end(cell)}
+    groups: dict[str, list[str]] = {}
+    for config in not_run(results, ledger):
+        if config not in suite:
+            groups.setdefault(kind(config), []).append(config)
+    for title, configs in groups.items():
+        costs = {config: core_hours(config, ledger) for config in configs}
+        yield Question(title, grouped(costs), sum(costs.values()))
+
+
+def grouped(costs: Mapping[str, float]) -> list[str]:
+    """Returns the arguments of configurations, together where file and cost are equal.
+
+    Args:
+      costs: core-hours of each configuration.
+    """
+    together: dict[tuple[str, str], list[str]] = {}
+    for config, hours in costs.items():
+        file, _, argument = config.removeprefix("configs/").partition(":")
+        together.setdefault((file, cost_cell(hours)), []).append(argument or "reviews")
+    return [
+        f"`{file}`: {', '.join(arguments)} ({cost}{' each' if len(arguments) > 1 else ''})"
+        for (file, cost), arguments in together.items()
+    ]
+
+
+def of_treatments(results: Results, ledger: Ledger) -> Iterator[Question]:
+    """Yields questions on options of networks that were run otherwise."""
+    rows = results.document("studies/imdb")["rows"]
+    hours = min(row["seconds"] * row["hardware"]["cores"] for row in rows) / 3600
+    yield Question(
+        "Padding as in the published FNet", ["`configs/fnet.py:imdb`, `padding=tokens` (3)"], 3 * hours
+    )
+    for mixer, (since, _) in STARTED.items():
+        old = [f for f in ledger.findings.values() if f["mixer"] == mixer and f["date"] < since]
+        spent = sum(finding["cpu_seconds"] for finding in old) / 3600
+        counts = Counter(finding["tier"] for finding in old)
+        runs = [f"`{tier}` ({count})" for tier, count in counts.items()]
+        if runs:
+            yield Question(f"`{mixer}` with its present initial value", runs, spent)
+
+
+def kind(config: str) -> str:
+    """Returns the title of the question that a configuration belongs to."""
+    task, epochs = read(config).data.task, read(config).train.epochs
+    if task == "reviews":
+        return "Configurations on the synthetic reviews"
+    if task == "imdb":
+        own = "the articles' recipe" if epochs == 20 else "their own recipe"
+        return f"Configurations on IMDb with {own}"
+    return "Configurations on images" if task in IMAGES else "Configurations on language"
+
+
+def core_hours(config: str, ledger: Ledger) -> float:
+    """Returns the expected core-hours of one run of a configuration.
+
+    Args:
+      config: the file and its argument, such as "configs/attention.py:imdb".
+      ledger: the finished cells.
+    """
+    tier, model = comparable(config)
+    every = cells.cells(tier)
+    known = least_core_hours(ledger.grouped(tier).get(model, []))
+    cell = next(cell for cell in every if cell.model == model)
+    hours = train.pace(every, ledger) * cell.core_hours if known is None else known
+    ours, theirs = read(config), cell.read()
+    return hours * work(ours, theirs) / work(theirs, ours)
+
+
+def comparable(config: str) -> tuple[str, str]:
+    """Returns tier and model that a configuration is comparable with, its own if it has cells."""
+    for cell in cells.EVERY.values():
+        if cell.config == config and cell.tier != REHEARSAL:
+            return cell.tier, cell.model
+    file = Path(config.partition(":")[0]).stem
+    return COMPARABLE[f"{file}-mnist" if f"{file}-mnist" in COMPARABLE and config.endswith("mnist") else file]
+
+
+def work(config: Config, other: Config) -> float:
+    """Returns the work of a training run, in proportion to which core-hours grow.
+
+    Args:
+      config: the configuration.
+      other: the one that it is compared with. The work grows with the heads of circular attention if both
+        have it.
+    """
+    data, network = config.data, config.model
+    examples = data.train_examples or EXAMPLES.get(data.task, 1)
+    tokens = min(data.length, IMDB_TOKENS) if data.task == "imdb" else data.length
+    circular = config.model.mixer.name == other.model.mixer.name == "circular"
+    heads = network.mixer.heads if circular else 1
+    return examples * config.train.epochs * tokens * network.depth * network.d * heads
+
+
+def read(config: str) -> Config:
+    """Reads a configuration as the file has it today."""
+    return cells.Cell("", "", config, 0, 0, 0.0).read()
+
+
+def finished_cells(results: Results) -> Ledger:
+    """Reads the files of all finished cells."""
+    return Ledger(results.root / "results" / "evidence", by_task=True)
+
+
+def not_run(results: Results, ledger: Ledger) -> list[str]:
+    """Returns the shipped configurations of which no run to the end is in results."""
+    ran = finished(results, ledger)
+    return [config for config in shipped(results) if config not in ran]
+
+
+def shipped(results: Results) -> list[str]:
+    """Returns all configurations, with every argument that selects another network or task."""
+    names = [
+        *results.configs("reviews"),
+        *results.configs("imdb"),
+        *map("configs/mixer.py:{}-mnist".format, results.mixers()),
+    ]
+    for stem, arguments in ARGUMENTS.items():
+        names += [f"configs/{stem}.py:{argument}" for argument in arguments]
+    for stem, models in results.models().items():
+        names += [f"configs/{stem}.py:{model}" for model in models]
+    return list(dict.fromkeys([*names, *(cell.config for cell in cells.cells("listing"))]))
+
+
+def finished(results: Results, ledger: Ledger) -> set[str]:
+    """Returns the configurations of which a run to the end is in results."""
+    rows = [row for name in FILES for row in rows_of(results.runs(name))]
+    ran = {results.complete(row["config"]) for row in rows if row["config"]}
+    ended = (cells.EVERY[name] for name in ledger.findings)
+    return ran | IN_STUDIES | {cell.config for cell in ended if at_its_end(cell)}
+
+
+def at_its_end(cell: cells.Cell) -> bool:
+    """Returns whether a cell trains for as many epochs as its file says."""
+    epochs = dict(cell.knobs).get("train.epochs")
+    return cell.tier != REHEARSAL and epochs in (None, str(read(cell.config).train.epochs))
+
+
+def cost_cell(hours: float) -> str:
+    """Formats core-hours with two significant digits.
+
+    >>> cost_cell(0.0004), cost_cell(0.123), cost_cell(617.3)
+    ('0.01', '0.12', '620')
+    """
+    return f"{float(f'{max(hours, 0.01):.2g}'):,g}"
