@@ -1,6 +1,6 @@
 """What the optics before the lens do to the field at each pixel: vignetting, and Zernike's aberrations.
 
-Places are counted from the middle of the aperture, in units of half its width on each axis.
+Places are counted from the middle of the aperture, in units of half of its longer side.
 
 Source: R. J. Noll, "Zernike polynomials and atmospheric turbulence", J. Opt. Soc. Am. 66, 207 (1976).
 """
@@ -13,7 +13,7 @@ from jaxtyping import Array, Complex
 
 from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.phases import phasor
-from fourier_attn.optics.sampling import places
+from fourier_attn.optics.sampling import places, squared_radius
 
 # Zernike's polynomials in Noll's order from the second one, x along columns and y along rows.
 ZERNIKE: tuple[Callable[[Array, Array], Array], ...] = (
@@ -33,28 +33,31 @@ ZERNIKE: tuple[Callable[[Array, Array], Array], ...] = (
 def before_lens(field: Complex[Array, "b n1 n2"], engine: Engine) -> Complex[Array, "b n1 n2"]:
     """Returns the field times the factor of each pixel before the lens.
 
-        a = 10^(-v r^2 / 20) exp(i p),    r^2 = x^2 + y^2,    p = sum_j c_j Z_j(x / sqrt(2), y / sqrt(2))
+        a = 10^(-v r^2 / 20) exp(i p),    r^2 = x^2 + y^2,    p = sum_j c_j Z_j(x / R, y / R)
 
-    Here v is the vignetting in dB at the middle of an edge. The circle of Zernike's polynomials goes through
-    the corners of the aperture. A shift d of the detectors adds the phase $-2 pi m d / N$.
+    Here v is the vignetting in dB at the distance 1. The circle of Zernike's polynomials has the radius R and
+    goes through the corners of the aperture. A shift d of the detectors adds the phase
+    $-2 pi m d lambda0 / (N lambda)$.
 
     Args:
       field: the field before the lens.
       engine: the engine.
     """
     device, real = engine.device, field.real.dtype
-    rows, cols = (places(n, real, centred=True) for n in engine.shape)
-    y, x = (rows / max(1, engine.shape[0] // 2))[:, None], (cols / max(1, engine.shape[1] // 2))[None]
     if device.vignetting_db is not None:
-        field = field * (10.0 ** (-device.vignetting_db / 20 * (x**2 + y**2))).astype(field.dtype)[None]
+        loss = device.vignetting_db / 20 * squared_radius(engine, real)
+        field = field * (10.0**-loss).astype(field.dtype)[None]
+    rows, cols = (places(n, real, centred=True) for n in engine.shape)
     if device.zernike_rad is not None:
+        corner = max(1.0, math.hypot(*(n // 2 for n in engine.shape)))
         phase = jnp.zeros(engine.shape, real)
         for size, term in zip(device.zernike_rad, ZERNIKE, strict=False):
-            phase = phase + size * term(x / math.sqrt(2), y / math.sqrt(2))
+            phase = phase + size * term(cols[None] / corner, rows[:, None] / corner)
         field = field * phasor(phase)[None]
     if device.output_shift_pitch is not None:
-        down, right = device.output_shift_pitch
-        field = field * phasor(-2 * math.pi / engine.shape[1] * right * cols)[None, None]
+        detuned = 1.0 if engine.laser.detuning is None else 1 + engine.laser.detuning
+        down, right = (-2 * math.pi * shift / detuned for shift in device.output_shift_pitch)
+        field = field * phasor(right / engine.shape[1] * cols)[None, None]
         if engine.lens == "2d":
-            field = field * phasor(-2 * math.pi / engine.shape[0] * down * rows)[None, :, None]
+            field = field * phasor(down / engine.shape[0] * rows)[None, :, None]
     return field

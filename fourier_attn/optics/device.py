@@ -89,11 +89,7 @@ def stages(field: Complex[Array, "b n1 n2"], engine: Engine) -> Complex[Array, "
     first, second = 2 * jnp.pi * uniform(coupling, (2, 4, *engine.shape), jnp.float32).astype(real)
     field = field * _pattern(engine, before, moved[0], field.dtype)[None]
     if engine.device.defocus_rad is not None:
-        rows = sampling.places(engine.shape[0], field.real.dtype, centred=True)
-        cols = sampling.places(engine.shape[1], field.real.dtype, centred=True)
-        radius = (rows[:, None] / max(1, engine.shape[0] // 2)) ** 2
-        radius = radius + (cols[None] / max(1, engine.shape[1] // 2)) ** 2
-        field = field * phasor(engine.device.defocus_rad * radius)[None]
+        field = field * phasor(engine.device.defocus_rad * sampling.squared_radius(engine, real))[None]
     field = aberrations.before_lens(_crosstalk(field, engine, first), engine)
     field = lens(sampling.move(field, engine), engine)
     field = _crosstalk(field, engine, second)

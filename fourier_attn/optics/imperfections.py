@@ -4,6 +4,7 @@ Gains and bends are static. They belong to the device's seed, and each detector 
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -14,7 +15,12 @@ from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.quantise import steps_of
 from fourier_attn.optics.random import Key, compute_normal, device_key, normal, sample, stream
 
-HARMONICS = 3  # of a smooth bend
+# Legendre's polynomials of a smooth bend: bow, S and W. None has an offset or a slope.
+BENDS: tuple[Callable[[Array], Array], ...] = (
+    lambda v: (3 * v**2 - 1) / 2,
+    lambda v: (5 * v**3 - 3 * v) / 2,
+    lambda v: (35 * v**4 - 30 * v**2 + 3) / 8,
+)
 
 
 def gains(detectors: int, engine: Engine, like: Array) -> Array | float:
@@ -29,7 +35,7 @@ def gains(detectors: int, engine: Engine, like: Array) -> Array | float:
         return 1.0
     key = stream(device_key(engine.device.seed), "responses")
     pixels = like.shape[-2:]  # a correlator reads a part of its output plane
-    errors = compute_normal("plain", key, (detectors, *pixels), like.real.dtype)
+    errors = compute_normal("plain", key, (detectors, *pixels), jnp.float32).astype(like.real.dtype)
     return 1 + engine.receiver.prnu_rms * errors.reshape(detectors, *(1,) * (like.ndim - 3), *pixels)
 
 
@@ -49,7 +55,7 @@ def flicker_share(lowest: Any, highest: Any, corner: Any, bandwidth: Any) -> Arr
     return corner / bandwidth * jnp.log(jnp.maximum(highest / jnp.asarray(lowest), 1.0))
 
 
-def _between(engine: Engine) -> Any:
+def between_hz(engine: Engine) -> Any:
     """Returns the frequency in Hz below which flicker noise is the same in all passes of a transform."""
     return jnp.maximum(engine.frame_rate_hz / engine.passes, engine.receiver.flicker_lowest_hz)
 
@@ -59,7 +65,7 @@ def fast_flicker(engine: Engine) -> Any:
     corner = engine.receiver.flicker_corner_hz
     if corner is None:
         return 0.0
-    return flicker_share(_between(engine), engine.bandwidth, corner, engine.bandwidth)
+    return flicker_share(between_hz(engine), engine.bandwidth, corner, engine.bandwidth)
 
 
 def slow_flicker(shape: tuple[int, ...], engine: Engine, key: Key, dtype: Any) -> Array | float:
@@ -75,7 +81,7 @@ def slow_flicker(shape: tuple[int, ...], engine: Engine, key: Key, dtype: Any) -
     if receiver.flicker_corner_hz is None:
         return 0.0
     lowest, white = receiver.flicker_lowest_hz, engine.bandwidth
-    share = flicker_share(lowest, _between(engine), receiver.flicker_corner_hz, white)
+    share = flicker_share(lowest, between_hz(engine), receiver.flicker_corner_hz, white)
     amplifiers = receiver.amplifiers_per_pixel / engine.detector.detectors
     rms = receiver.tia_noise / engine.current * jnp.sqrt(jnp.asarray(white * amplifiers * share, dtype))
     return rms * sample(normal, key, shape, dtype)
@@ -123,11 +129,13 @@ def bend(
 ) -> Array | float:
     """Returns by how much the level at u is off, or the threshold between two levels, over full scale.
 
-        e(u) = (inl sqrt(2 / 3) sum_{k = 1, 2, 3} sin(pi k v + p_k) + dnl / sqrt(2) n_c) / steps
+        e(u) = (inl sum_{k = 2, 3, 4} a_k sqrt(2 k + 1) P_k(v) + dnl / sqrt(2) n_c) / steps
 
-    v is u, or $2 u - 1$ of one sign, c the code of u, and $p_k$ and $n_c$ are random numbers of a converter.
-    Neighbouring levels are off by independent $n_c$, so that their distance is off by `dnl`, which is exact
-    for each device. Converters share one row of $n_c$, each from another place on.
+    v is u, or $2 u - 1$ of one sign, $P_k$ are Legendre's polynomials and c is the code of u. The $a_k$ of a
+    converter are random, and their squares add up to 1. So each converter is off by `inl` from the line that
+    fits best, as converters are specified. Neighbouring levels are off by independent normal $n_c$, so that
+    their distance is off by `dnl`, which is exact for each device. Converters share one row of $n_c$, each
+    from another place on. A seed gives one device in single and in double precision.
 
     Args:
       u: signals over full scale.
@@ -141,14 +149,15 @@ def bend(
     inl, dnl = strengths
     steps, off = steps_of(bits, signed), 0.0
     if inl is not None:
-        turns = jax.random.uniform(stream(device, "bends"), (HARMONICS, *shape), u.dtype)
-        v = u if signed else 2 * u - 1
-        waves = [jnp.sin(math.pi * ((k + 1) * v + 2 * turns[k])) for k in range(HARMONICS)]
-        off = off + inl * math.sqrt(2 / HARMONICS) / steps * sum(waves)
+        sizes = jax.random.normal(stream(device, "bends"), (len(BENDS), *shape), jnp.float32)
+        sizes = (sizes / jnp.linalg.norm(sizes, axis=0, keepdims=True)).astype(u.dtype)
+        v = jnp.clip(u if signed else 2 * u - 1, -1.0, 1.0)
+        terms = [a * math.sqrt(2 * k + 1) * bow(v) for k, a, bow in zip((2, 3, 4), sizes, BENDS, strict=True)]
+        off = off + inl / steps * sum(terms)
     if dnl is not None:
-        row = jax.random.normal(stream(device, "steps"), (2**bits,), u.dtype)
+        row = jax.random.normal(stream(device, "steps"), (2**bits,), jnp.float32).astype(u.dtype)
         row = row / jnp.sqrt(jnp.mean((row - jnp.roll(row, 1)) ** 2) / 2)
-        place = jax.random.randint(stream(device, "places"), shape, 0, 2**bits)
+        place = jax.random.randint(stream(device, "places"), shape, 0, 2**bits, jnp.int32)
         code = jnp.floor(jnp.clip(u, -1.0, 1.0) * steps + (0.0 if between else 0.5)).astype(jnp.int32)
         off = off + dnl / math.sqrt(2) / steps * row[(code + place) % 2**bits]
     return off

@@ -23,6 +23,7 @@ from fourier_attn.optics.components import Prices
 from fourier_attn.optics.detection import BOLTZMANN_J_K, full_scale
 from fourier_attn.optics.drift import timed
 from fourier_attn.optics.engine_spec import Engine
+from fourier_attn.optics.imperfections import between_hz, fast_flicker, flicker_share
 
 PROBE = (64, 64)  # numbers of the ordinary array
 GOLDEN = 2.399963229728653  # rad; turning by it spreads phases evenly
@@ -175,7 +176,7 @@ def _snr(engine: Engine, level: Level) -> dict[str, float]:
 
     The variance of a detector in a pass, v, becomes c v in what is recovered, in units of unit intensity n:
 
-        v_shot = p / n,   v_thermal = a (tia^2 + 4 k T / R_load) B / I^2
+        v_shot = p / n,   v_thermal = a ((1 + r) tia^2 + 4 k T / R_load) B / I^2
         v_dark = I_dark / (I n),   v_read = (read / n)^2
         c = 4 / R^2              hybrid90
         c = 1 / (2 R^2)          homodyne_re
@@ -183,16 +184,17 @@ def _snr(engine: Engine, level: Level) -> dict[str, float]:
         c = 1 / R^2              linear3
 
     p is the mean light on a detector, signal and reference, and $R^2$ that of the reference on all of them.
-    I is the current of unit intensity, B the bandwidth and a the number of amplifiers per detector. Averages
-    divide all noise but the converter's, whose levels are the same each time. Light that all written pixels
-    have in common is in the zero frequency, and is not signal here.
+    I is the current of unit intensity, B the bandwidth, a the number of amplifiers per detector, and r the
+    share of flicker noise, see `flicker_share`. Averages divide all noise but the converter's levels, which
+    are the same each time, and flicker noise that is slower than a transform. Phase steps cancel that of
+    amplifiers. Light that all written pixels have in common is in the zero frequency, and is not signal here.
     """
     receiver, n = engine.receiver, float(engine.photons)
     signal = level.written if level.coherent < COHERENT * level.written else level.written - level.coherent
     wanted, factor, light = _recovery(engine, signal)
     bandwidth = float(engine.frame_rate_hz if receiver.bandwidth_hz is None else receiver.bandwidth_hz)
     shared = receiver.amplifiers_per_pixel / engine.detector.detectors
-    density = float(receiver.tia_noise or 0.0) ** 2
+    density = float(receiver.tia_noise or 0.0) ** 2 * (1 + float(fast_flicker(engine)))
     if receiver.load_ohm is not None:
         density += 4 * BOLTZMANN_J_K * float(receiver.temperature) / float(receiver.load_ohm)
     per_pass = {
@@ -202,8 +204,11 @@ def _snr(engine: Engine, level: Level) -> dict[str, float]:
         "read": (float(receiver.read_noise_e or 0.0) / n) ** 2,
     }
     variances = {name: factor * value / engine.averages for name, value in per_pass.items()}
-    variances["laser"] = _laser_variance(engine, signal, wanted, factor, bandwidth) / engine.averages
-    variances["converter"] = _converter_variance(engine, signal, level.coherent, factor)
+    variances["thermal"] += factor * _slow_thermal(engine, shared, bandwidth)
+    variances["laser"] = _laser_variance(engine, signal, wanted, factor, bandwidth)
+    jitter = (math.pi * float(engine.frame_rate_hz) * float(receiver.jitter_s or 0.0)) ** 2
+    jitter *= _moved(engine, signal, wanted, factor, still=True) / engine.averages
+    variances["converter"] = jitter + _converter_variance(engine, signal, level.coherent, factor)
     variances["all"] = sum(variances.values())
     return {name: decibel(wanted / value) if value else math.inf for name, value in variances.items()}
 
@@ -224,24 +229,62 @@ def _recovery(engine: Engine, s: float) -> tuple[float, float, float]:
     return s, 1 / (engine.detector.passes * r2), s + r2
 
 
+def _slow_thermal(engine: Engine, shared: float, bandwidth: float) -> float:
+    """Returns the variance by flicker noise that all passes of a transform share; phase steps cancel it."""
+    receiver = engine.receiver
+    if receiver.flicker_corner_hz is None or (engine.detector.referenced and not engine.detector.balanced):
+        return 0.0
+    ends = float(receiver.flicker_lowest_hz), float(between_hz(engine))
+    share = float(flicker_share(*ends, float(receiver.flicker_corner_hz), bandwidth))
+    return shared * share * bandwidth * (float(receiver.tia_noise or 0.0) / float(engine.current)) ** 2
+
+
 def _laser_variance(engine: Engine, s: float, wanted: float, factor: float, bandwidth: float) -> float:
-    """Returns the variance by relative intensity noise, which balanced pairs see of the signal alone."""
+    """Returns the variance by relative intensity noise.
+
+    Flicker noise of the frequency f is the same in passes that are less than $1 / (2 pi f)$ apart. What is
+    slower than a transform scales its result.
+    """
     if engine.laser.rin_db_hz is None:
         return 0.0
-    rin = 10 ** (float(engine.laser.rin_db_hz) / 10) * bandwidth
+    rin, corner = (
+        10 ** (float(engine.laser.rin_db_hz) / 10) * bandwidth,
+        float(engine.laser.rin_corner_hz or 0),
+    )
+    lowest = float(engine.receiver.flicker_lowest_hz)
+    between = max(lowest, float(engine.frame_rate_hz) / engine.passes / (2 * math.pi))
+    fast = float(flicker_share(between, bandwidth, corner, bandwidth))
+    slow = float(flicker_share(lowest, between, corner, bandwidth))
+    of_pass = (1 + fast) * _moved(engine, s, wanted, factor, still=False) / engine.averages
+    return rin * (of_pass + slow * (wanted / 4 if engine.receiver.detection == "amplitude" else wanted))
+
+
+def _moved(engine: Engine, s: float, wanted: float, factor: float, *, still: bool) -> float:
+    """Returns the variance of a result whose readings have independent relative errors of variance 1.
+
+    Args:
+      engine: the engine, with its detection.
+      s: the signal.
+      wanted: the recovered signal.
+      factor: c of `_snr`.
+      still: whether the reference alone has no error. Balanced pairs never see it.
+    """
     if engine.receiver.detection == "amplitude":
-        return rin * wanted / 4
+        return wanted / 4
     if engine.detector.balanced or not engine.detector.referenced:
-        return rin * wanted
+        return wanted
     r2 = float(engine.receiver.lo_ratio)
-    square = r2**2 + 4 * r2 * s + 2 * s**2  # mean of |E + R|^4 for a normal E
+    square = 2 * r2 * s + 2 * s**2  # mean of (|E + R|^2 - R^2)^2 for a normal E
+    square += 0.0 if still else r2**2 + 2 * r2 * s  # mean of |E + R|^4
     if engine.receiver.detection == "linear3":
         square = (square + 2 * s**2) / 2
-    return rin * factor * square
+    return factor * square
 
 
 def _converter_variance(engine: Engine, s: float, coherent: float, factor: float) -> float:
-    """Returns the variance by the steps of the detectors' converters, $step^2 / 12$ for each number.
+    """Returns the variance by the detectors' converters, of these squared steps for each number:
+
+        1 / 12 + inl^2 + dnl^2 / 2 + noise^2 / averages
 
     A range that is found in each pass is that of the largest of all normal numbers, at its median. So is a
     calibrated one that only a network's layers know.
@@ -249,6 +292,11 @@ def _converter_variance(engine: Engine, s: float, coherent: float, factor: float
     bits, pixels = engine.receiver.adc_bits, engine.shape[0] * engine.shape[1]
     if bits is None:
         return 0.0
+    inl, dnl, noise = (
+        float(value or 0.0) ** 2
+        for value in (engine.receiver.adc_inl_lsb, engine.receiver.adc_dnl_lsb, engine.receiver.adc_noise_lsb)
+    )
+    steps = 1 / 12 + inl + dnl / 2 + noise / engine.averages  # squared
     detection, balanced = engine.receiver.detection, engine.detector.balanced
     r = math.sqrt(float(engine.receiver.lo_ratio)) if engine.detector.referenced else 0.0
     unknown = engine.receiver.adc_range == "calibrated" and engine.receiver.adc_full_scale is None
@@ -266,9 +314,9 @@ def _converter_variance(engine: Engine, s: float, coherent: float, factor: float
     else:
         full = s * math.log(pixels / math.log(2))
     if balanced:
-        return engine.detector.converters * (2 * full / (2**bits - 2)) ** 2 / 12
+        return engine.detector.converters * (2 * full / (2**bits - 2)) ** 2 * steps
     if engine.receiver.adc_range == "auto":  # detectors report no more than they hold
         full = min([full, *(capacity / float(engine.photons) for capacity in engine.capacities)])
     if detection == "linear3" and (unknown or engine.receiver.adc_range == "auto"):
         factor /= 2  # the range of the pass without reference is small
-    return factor * (full / (2**bits - 1)) ** 2 / 12
+    return factor * (full / (2**bits - 1)) ** 2 * steps

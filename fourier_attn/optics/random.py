@@ -71,7 +71,7 @@ def compute_normal(form: str, key: Key, shape: tuple[int, ...], dtype: Any) -> F
     if form == "plain":
         return jax.random.normal(key, (math.prod(shape),), dtype).reshape(shape)
     pixels = math.prod(shape[-2:])
-    words = jax.random.bits(key, (math.prod(shape[:-2]) * -(-pixels // 2),))
+    words = jax.random.bits(key, (math.prod(shape[:-2]) * -(-pixels // 2),), jnp.uint32)
     words = words.reshape(*shape[:-2], -1)
     halves = jnp.concatenate([words & (LEVELS - 1), words >> 16], axis=-1)[..., :pixels]
     values = jnp.asarray(VALUES, dtype).at[halves.astype(jnp.int32)].get(mode="promise_in_bounds")

@@ -47,6 +47,41 @@ def places(n: int, dtype: Any, *, centred: bool) -> Float[Array, " n"]:
     return jnp.fft.fftshift(order) if centred else order
 
 
+def half_side(shape: tuple[int, ...]) -> int:
+    """Returns half of the longer side of an aperture in pixels, the unit of distances from its middle."""
+    return max(1, max(shape) // 2)
+
+
+def squared_radius(engine: Engine, dtype: Any) -> Float[Array, "n1 n2"]:
+    """Returns the squared distance of each pixel from the middle, in units of half of the longer side.
+
+    Pixels are squares, and lenses are round. So it is a circle on an aperture that is not a square, too.
+
+    Args:
+      engine: the engine, with its aperture.
+      dtype: float type of the result.
+    """
+    rows, cols = (places(n, dtype, centred=True) / half_side(engine.shape) for n in engine.shape)
+    return rows[:, None] ** 2 + cols[None] ** 2
+
+
+def scale(engine: Engine, dtype: Any) -> Float[Array, ""]:
+    """Returns s, the frequencies of the detectors over those of the design.
+
+        s = (1 + e) lambda0 / lambda
+
+    Args:
+      engine: the engine, with its pitch error e and its detuning.
+      dtype: float type of the result.
+    """
+    result = jnp.ones((), dtype)
+    if engine.device.pitch_error is not None:
+        result = 1 + jnp.asarray(engine.device.pitch_error, dtype)
+    if engine.laser.detuning is not None:  # the transform grows, so that detectors see lower frequencies
+        result = result / (1 + jnp.asarray(engine.laser.detuning, dtype))
+    return result
+
+
 def frequencies(engine: Engine, dtype: Any) -> tuple[Array, Array]:
     """Returns where the detectors are, in cycles per pixel along rows' and columns' axis.
 
@@ -91,56 +126,78 @@ def move(field: Complex[Array, "b n1 n2"], engine: Engine) -> Complex[Array, "b 
         field = _shear(field, jnp.tan(angle / 2))
     if device.pitch_error is None and engine.laser.detuning is None:
         return field
-    scale = jnp.ones((), field.real.dtype)
-    if device.pitch_error is not None:
-        scale = 1 + jnp.asarray(device.pitch_error, scale.dtype)
-    if engine.laser.detuning is not None:  # the transform grows, so that detectors see lower frequencies
-        scale = scale / (1 + jnp.asarray(engine.laser.detuning, scale.dtype))
+    ratio = scale(engine, field.real.dtype)
     for axis in (-2, -1) if engine.lens == "2d" else (-1,):
-        field = _along(field, resampling(field.shape[axis], scale), axis)
+        field = _along(field, resampling(field.shape[axis], ratio), axis)
     return field
 
 
-def resampling(n: int, scale: Float[Array, ""]) -> Float[Array, "n n"]:
+def resampling(n: int, ratio: Float[Array, ""]) -> Float[Array, "n n"]:
     """Returns R, a row for each pixel; its largest singular value is at most 1, and R of scale 1 is 1.
 
     Args:
       n: pixels of the axis.
-      scale: s, frequencies of the detectors over those of the design.
+      ratio: s, frequencies of the detectors over those of the design.
     """
-    place = places(n, scale.dtype, centred=True)
+    place = places(n, ratio.dtype, centred=True)
     before, after = place[:, None], place[None]
-    band = jnp.minimum(scale, 1.0)  # the share that pixels and detectors both have
-    return band / jnp.sqrt(scale) * jnp.sinc(band * (after / scale - before))
+    band = jnp.minimum(ratio, 1.0)  # the share that pixels and detectors both have
+    return band / jnp.sqrt(ratio) * jnp.sinc(band * (after / ratio - before))
 
 
 def through_pupil(field: Complex[Array, "b n1 n2"], engine: Engine) -> Complex[Array, "b n1 n2"]:
     """Computes the transform of a lens with a Gaussian pupil, with diffraction at it.
 
-        y[k] = (1 / sqrt(N)) sum_m x[m] W(m + k) exp(-2 pi i m k / N),    W(q) = sqrt(c) exp(-c q^2 / r^2)
+        y[k] = (1 / sqrt(N)) sum_m x[m] W(m + k L / N) exp(-2 pi i m k / N)
+        W(q) = sqrt(c) exp(-c q^2 / r^2),   c = 1 / (1 + i e),   e = L / (pi r^2)
 
     Modulators are in the front focal plane and detectors in the back one. So light of the pixel m on its way
-    to the detector k passes the lens at m + k, and the pupil neither cuts the transform nor blurs it alone.
-    Its transmission is $exp(-(q / r)^2)$. The detectors' pitch is that of the pixels, which is so for a focal
-    length f with $lambda f = N p^2$. Fresnel's integral over the pupil then gives W, with
-
-        c = 1 / (1 + i e),    e = N / (pi r^2)
+    to the detector k passes the lens at the sum of their places, and the pupil neither cuts the transform nor
+    blurs it alone. Its transmission is $exp(-(q / r)^2)$. On the longer side, of L pixels, the detectors'
+    pitch is that of the pixels, which is so for a focal length f with $lambda f = L p^2$. Fresnel's integral
+    over the pupil then gives W.
 
     The transform of W has the integral 1 of its size, so W is a mean of phase factors and never amplifies.
+    Pixels and detectors that are misplaced send their light through the lens at their true places. At another
+    wavelength e is $lambda / lambda0$ times as large.
 
     Args:
-      field: the field before the lens.
+      field: the field before the lens, moved by `move`.
       engine: the engine, with the radius of its pupil.
     """
-    for axis in (-2, -1) if engine.lens == "2d" else (-1,):
-        n, real = field.shape[axis], field.real.dtype
-        radius = jnp.asarray(engine.device.pupil_radius, real) * max(1, n // 2)
-        turned = 1 / jax.lax.complex(jnp.ones((), real), n / (math.pi * radius**2))
-        at = places(n, real, centred=True)[:, None] + places(n, real, centred=engine.centered)[None]
+    real, device = field.real.dtype, engine.device
+    axes = (-2, -1) if engine.lens == "2d" else (-1,)
+    sides = tuple(field.shape[axis] for axis in axes)
+    longer, radius = max(sides), jnp.asarray(device.pupil_radius, real) * half_side(sides)
+    detuned = 1.0 if engine.laser.detuning is None else 1 + jnp.asarray(engine.laser.detuning, real)
+    turned = 1 / jax.lax.complex(jnp.ones((), real), longer / (math.pi * radius**2) * detuned)
+    pitch, away = scale(engine, real) * detuned, _away(engine, longer)
+    for axis in axes:
+        n = field.shape[axis]
+        pixels = places(n, real, centred=True) / scale(engine, real)
+        detectors = places(n, real, centred=engine.centered) * (longer / n) * pitch
+        at = pixels[:, None] + detectors[None] + away[axis]
         window = jnp.sqrt(turned) * jnp.exp(-turned * ((at / radius) ** 2).astype(turned.dtype))
         ideal = _exact(n, field.dtype, centered=engine.centered)
         field = _along(field, ideal * window, axis)
     return field
+
+
+def _away(engine: Engine, longer: int) -> tuple[Any, Any]:
+    """Returns by how many pixels offsets move light at the lens, in the modulators' directions.
+
+    Args:
+      engine: the engine, with the offsets of modulators and of detectors.
+      longer: pixels of the longer side, on which both have one pitch.
+    """
+    device, (rows, cols) = engine.device, engine.shape
+    down, right = device.shift_pitch or (0.0, 0.0)
+    below, beside = device.output_shift_pitch or (0.0, 0.0)
+    down, right = down + below * longer / rows, right + beside * longer / cols
+    if device.rotation_rad is None:
+        return down, right
+    cosine, sine = jnp.cos(device.rotation_rad), jnp.sin(device.rotation_rad)
+    return cosine * down + sine * right, cosine * right - sine * down
 
 
 def _exact(n: int, dtype: Any, *, centered: bool) -> Complex[Array, "n n"]:

@@ -132,12 +132,23 @@ NOISES: dict[str, dict[str, Any]] = {
     "laser": {"rin_db_hz": -118.0},
     "converter": {"adc_bits": 6},
 }
+FLICKER = {**NOISES["thermal"], "flicker_corner_hz": 3e7, "flicker_lowest_hz": 1e3}
+MORE: dict[str, tuple[str, dict[str, Any]]] = {
+    "flicker": ("thermal", FLICKER),
+    "averaged flicker": ("thermal", {**FLICKER, "averages": 8}),
+    "flicker of the laser": ("laser", {"rin_db_hz": -120.0, "rin_corner_hz": 3e8, "flicker_lowest_hz": 1e7}),
+    "jitter": ("converter", {"jitter_s": 6e-11}),
+    "noise of converters": ("converter", {"adc_bits": 7, "adc_noise_lsb": 0.6}),
+    "bends of converters": ("converter", {"adc_bits": 7, "adc_dnl_lsb": 0.9}),
+}
 
 
 @pytest.mark.parametrize(
     ("detection", "encode", "noise"),
     [
-        *(("hybrid90", "complex", noise) for noise in NOISES),
+        *(("hybrid90", "complex", noise) for noise in (*NOISES, *MORE)),
+        *(("psi4", "complex", noise) for noise in ("flicker", "flicker of the laser", "jitter")),
+        ("linear3", "complex", "jitter"),
         ("homodyne_re", "signed", "thermal"),
         ("psi3", "complex", "read"),
         ("psi4", "complex", "laser"),
@@ -147,7 +158,8 @@ NOISES: dict[str, dict[str, Any]] = {
 )
 def test_signal_over_noise_is_that_of_the_emulator(detection: str, encode: str, noise: str) -> None:
     """Shot noise and another one, in 300 apertures; a pixel of 1 in each adds 0.02 dB to the signal."""
-    e = made(shape=(11, 11), encode=encode, detection=detection, **LIT, **NOISES[noise])
+    noise, effects = MORE.get(noise, (noise, NOISES.get(noise, {})))
+    e = made(shape=(11, 11), encode=encode, detection=detection, **LIT, **effects)
     x = numbers(encode)
     y = np.asarray(dft(jnp.asarray(x, jnp.complex64 if encode == "complex" else jnp.float32), e, KEY))
     exact = np.fft.fft2(x, norm="ortho")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fourier_attn.optics import Engine, components, cost, optical_dft2, preset
+from fourier_attn.optics.imperfections import bend
 
 KEY = jax.random.key(3)
 RNG = np.random.default_rng(4)
@@ -91,6 +92,15 @@ def test_flicker_of_the_laser() -> None:
     np.testing.assert_array_equal(read(x[:9], e.replace(rin_corner_hz=0.0)), white)
 
 
+def bow(k: int, v: Any) -> Any:
+    """Legendre's polynomial with an rms of 1 over the range of a converter."""
+    return np.polynomial.Legendre.basis(k)(v) * math.sqrt(2 * k + 1)
+
+
+MIDDLE = np.linspace(-0.9, 0.9, 10_001)
+BEND = float(np.mean([bow(k, MIDDLE) ** 2 for k in (2, 3, 4)]))  # without the ends, where a bend is largest
+
+
 def code_error(bits: int, **imperfect: Any) -> float:
     """Mean square of the converters' errors in LSB, on intensities that are equally likely."""
     u = RNG.random((200, 16, 16))
@@ -107,7 +117,7 @@ def code_error(bits: int, **imperfect: Any) -> float:
     [
         ({}, 1 / 12),
         ({"adc_noise_lsb": 0.7}, 1 / 12 + 0.7**2),
-        ({"adc_inl_lsb": 0.8}, 1 / 12 + 0.8**2),
+        ({"adc_inl_lsb": 0.8}, 1 / 12 + 0.8**2 * BEND),
         ({"adc_dnl_lsb": 0.6}, 1 / 12 + 0.6**2 / 2),
     ],
 )
@@ -117,6 +127,33 @@ def test_converters_that_read(imperfect: dict, law: float) -> None:
     if "adc_noise_lsb" in imperfect:
         e = made(detection="hybrid90", adc_bits=7, adc_noise_lsb=0.7)
         assert e.receiver.effective_bits == pytest.approx(7 - math.log2(12 * law) / 2)
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_a_bend_is_off_the_line_that_fits_best(signed: bool) -> None:
+    """Each converter by its rms; offset and gain, which a calibration removes, are no part of it."""
+    u = np.linspace(-1.0 if signed else 0.0, 1.0, 8001)
+    column = jnp.asarray(u, jnp.float32)[:, None, None]
+    off = np.asarray(bend(column, 8, signed, (0.7, None), (1, 20, 20), KEY), float).reshape(len(u), -1)
+    off = off * (127 if signed else 255)
+    np.testing.assert_allclose(np.sqrt(np.mean(off**2, 0)), 0.7, rtol=1e-3)
+    np.testing.assert_allclose(np.polynomial.polynomial.polyfit(u, off, 1), 0, atol=3e-3)
+    parts = np.stack([bow(k, u if signed else 2 * u - 1) for k in (2, 3, 4)])
+    np.testing.assert_allclose(np.mean((parts @ off / len(u)) ** 2, 1), 0.7**2 / 3, rtol=0.15)
+
+
+def test_imperfections_are_those_of_a_device_in_double_precision_too() -> None:
+    x = RNG.standard_normal((2, 8, 8))
+    for effect in (
+        {"detection": "intensity", "prnu_rms": 0.1},
+        {"detection": "intensity", "adc_bits": 5, "adc_range": 4.0, "adc_inl_lsb": 2.0, "adc_dnl_lsb": 0.5},
+        {"encode": "signed", "dac_bits_amp": 5, "dac_inl_lsb": 2.0, "dac_dnl_lsb": 0.5},
+    ):
+        found = []
+        for double in (False, True):
+            with jax.enable_x64(double):
+                found.append(np.asarray(optical_dft2(jnp.asarray(x, float), made(8, **effect))))
+        assert np.mean(abs(found[1] - found[0]) > 1e-3) < 0.02  # a number next to a threshold may pass it
 
 
 def test_thresholds_are_unevenly_far_apart() -> None:

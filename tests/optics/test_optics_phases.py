@@ -78,3 +78,13 @@ def test_neighbouring_numbers_are_independent() -> None:
     correlations = np.corrcoef(flat.T) - np.eye(flat.shape[1])
     assert abs(correlations).max() < 5 / np.sqrt(4000)
     assert stats.kstest(flat.ravel(), "norm").pvalue > 1e-4
+
+
+def test_normal_numbers_are_the_same_in_double_precision() -> None:
+    """Words of 64 bits would leave the table: their upper parts are not places in it."""
+    draws = []
+    for double in (False, True):
+        with jax.enable_x64(double):
+            draws.append(random.compute_normal("table", jax.random.key(1), (50, 7, 9), jnp.float32))
+    np.testing.assert_array_equal(*draws)
+    assert abs(np.std(draws[1]) - 1) < 0.02

@@ -44,9 +44,9 @@ def test_each_effect_ends_in_the_ideal_engine(shape: tuple[int, int]) -> None:
 
 
 def test_vignetting_loses_light_and_keeps_the_noise() -> None:
-    """v dB at the middle of an edge, 2 v in a corner; dark apertures have the noise that they had."""
+    """v dB at half of the longer side, on a circle; dark apertures have the noise that they had."""
     x = waves(3, 7, 5)
-    radius = (axis(7)[:, None] / 3) ** 2 + (axis(5) / 2) ** 2
+    radius = (axis(7)[:, None] / 3) ** 2 + (axis(5) / 3) ** 2
     expected = exact(np.asarray(x) * 10 ** (-2.0 / 20 * radius))
     np.testing.assert_allclose(dft(x, made(shape=(7, 5), vignetting_db=2.0)), expected, atol=1e-5)
     engine, dark = made(shape=(7, 5), detection="hybrid90", photons=1e3), jnp.zeros((2, 7, 5))
@@ -70,6 +70,46 @@ def test_a_pupil_is_fresnels_integral_over_it(centered: bool) -> None:
     engine = made(shape=(1, n), pupil_radius=radius, lens="1d", centered=centered)
     np.testing.assert_allclose(dft(jnp.asarray(x, jnp.complex64), engine), expected, atol=2e-5)
     assert np.sum(np.abs(expected) ** 2) < 0.8 * np.sum(np.abs(x) ** 2)  # light of the edges is lost
+
+
+def test_a_pupil_is_round() -> None:
+    """One lens has one focal length: L squares of the pitch over lambda, L the longer side."""
+    rows, cols, radius = 3, 8, 0.9 * 4
+    c = 1 / (1 + 1j * 8 / (math.pi * radius**2))
+    down = axis(rows)[:, None] + axis(rows) * 8 / 3  # light of a pixel on its way to a detector
+    right = axis(cols)[:, None] + axis(cols)
+    first, second = (
+        turns(axis(n), axis(n) / n) / math.sqrt(n) * np.sqrt(c) * np.exp(-c * (at / radius) ** 2)
+        for n, at in ((rows, down), (cols, right))
+    )
+    x = waves(2, rows, cols)
+    engine = made(shape=(rows, cols), centered=True, pupil_radius=0.9)
+    np.testing.assert_allclose(dft(x, engine), first.T @ np.asarray(x, complex) @ second, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "misplaced",
+    [{"detuning": 0.04}, {"pitch_error": -0.03}, {"output_shift_pitch": (0.0, 3.0)}],
+    ids=str,
+)
+def test_light_passes_a_pupil_at_its_true_place(misplaced: dict[str, Any]) -> None:
+    """Free space, lens and pupil on a fine grid, to the true detectors, at the true wavelength."""
+    n, radius, shift = 33, 0.35, (0.0, 1.0)
+    longer = 1 + misplaced.get("detuning", 0.0)
+    at = np.linspace(-60, 60, 60_001)
+    detectors = (1 + misplaced.get("pitch_error", 0.0)) * axis(n)
+    detectors = detectors + misplaced.get("output_shift_pitch", (0.0, 0.0))[1]
+    pixels = axis(n)[12:21] + shift[1]
+    first, second = (np.exp(1j * np.pi * (at[:, None] - p) ** 2 / n / longer) for p in (pixels, detectors))
+    pupil = np.exp(-((at / (radius * (n // 2))) ** 2)) * np.exp(-1j * np.pi * at**2 / n / longer)
+    whole = (first.T * pupil) @ second * (at[1] - at[0]) / (n * longer) / np.sqrt(1j)
+    x = np.zeros((2, 1, n), complex)
+    x[..., 12:21] = np.asarray(waves(2, 1, 9))
+    size = math.sqrt(n * longer) / math.sqrt(n) * math.sqrt((detectors[1] - detectors[0]) / longer)
+    engine = made(shape=(1, n), lens="1d", centered=True, pupil_radius=radius, shift_pitch=shift, **misplaced)
+    inside = np.abs(detectors / n / longer) < 0.4
+    found = np.asarray(dft(jnp.asarray(x, jnp.complex64), engine))[..., inside]
+    assert snr(found, (x[..., 12:21] @ whole * size)[..., inside]) > 30
 
 
 @pytest.mark.parametrize("error", [-0.07, 0.04])
@@ -120,6 +160,16 @@ def test_detectors_are_shifted() -> None:
     np.testing.assert_allclose(np.abs(dft(x, whole)), np.abs(np.roll(exact(x), -1, -1)), atol=1e-5)
 
 
+def test_a_shift_of_detectors_is_a_length() -> None:
+    """At a longer wavelength it is less of a frequency: (k + d) lambda0 / (N lambda)."""
+    n, s = 31, 1 / 1.1
+    x = np.zeros((1, 1, n), complex)
+    x[..., 12:19] = np.asarray(waves(1, 1, 7))
+    engine = made(shape=(1, n), lens="1d", centered=True, detuning=0.1, output_shift_pitch=(0.0, -3.0))
+    plain = x @ turns(axis(n), s * (axis(n) - 3.0) / n) * math.sqrt(s / n)
+    assert snr(np.asarray(dft(jnp.asarray(x, jnp.complex64), engine))[..., 5:27], plain[..., 5:27]) > 30
+
+
 def test_higher_frequencies_have_the_shape_of_their_own_place() -> None:
     """The zero order falls with the frequency that a detector sees, not with its number."""
     shape, x = (1, 7), waves(2, 1, 7)
@@ -155,7 +205,7 @@ def test_aberrations_are_zernikes_in_nolls_order() -> None:
     terms = np.stack([(noll(j, rho, theta) + 0 * theta).ravel() for j in range(2, 12)])
     np.testing.assert_allclose(terms @ terms.T / terms.shape[1], np.eye(10), atol=2e-3)
     sizes = tuple(0.02 * j for j in range(2, 12))
-    y, x = np.meshgrid(axis(7) / 3 / math.sqrt(2), axis(9) / 4 / math.sqrt(2), indexing="ij")
+    y, x = np.meshgrid(axis(7) / 5, axis(9) / 5, indexing="ij")  # the corner is 3 and 4 pixels away
     phase = sum(c * noll(j, np.hypot(x, y), np.arctan2(y, x)) for j, c in enumerate(sizes, 2))
     field = waves(2, 7, 9)
     expected = exact(np.asarray(field) * np.exp(1j * phase))
@@ -201,10 +251,23 @@ def test_all_effects_act_in_the_order_of_the_light(batch: int) -> None:
     field = sheared(field, math.tan(angle / 2))
     field = sheared(sheared(field.T, -math.sin(angle)).T, math.tan(angle / 2))
     resampled = math.sqrt(s) * np.sinc(axis(n) - s * axis(n)[:, None])
-    k = np.add.outer(axis(n), axis(n)) / (3 * radius)
     c = 1 / (1 + 1j * n / (math.pi * (3 * radius) ** 2))
-    lens = turns(axis(n), axis(n) / n) / math.sqrt(n) * np.sqrt(c) * np.exp(-c * k**2)
-    field = (resampled @ lens).T @ field @ (resampled @ lens)
+    down, right = 0.1 + 0.2, 0.3 - 0.1  # offsets of modulators and detectors, seen by rotated pixels
+    away = (
+        math.cos(angle) * down + math.sin(angle) * right,
+        math.cos(angle) * right - math.sin(angle) * down,
+    )
+    rows, cols = (
+        resampled
+        @ (
+            turns(axis(n), axis(n) / n)
+            / math.sqrt(n)
+            * np.sqrt(c)
+            * np.exp(-c * ((np.add.outer(axis(n) / s, s * axis(n)) + a) / (3 * radius)) ** 2)
+        )
+        for a in away
+    )
+    field = rows.T @ field @ cols
     down, right = axis(n)[:, None] / n, axis(n) / n
     first = s * (math.cos(angle) * down - math.sin(angle) * right) + 0.2 / n
     second = s * (math.sin(angle) * down + math.cos(angle) * right) - 0.1 / n

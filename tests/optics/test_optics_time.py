@@ -87,7 +87,7 @@ def test_drift_correlates_over_pixels() -> None:
     apart = np.abs(at[:, None] - at[None]).sum(-1)
 
     def paths(length: Any) -> jax.Array:
-        device = Device(age_s=50.0, drift_time_s=100.0, drift_length_pitch=length)
+        device = Device(age_s=50.0, drift_time_s=100.0, drift_length_pitch=length, phase_drift_rms=1.0)
         return drift(device, (number, 3, 4), jnp.float32)
 
     run = jax.jit(paths, compiler_options=QUICK)
@@ -141,6 +141,7 @@ def test_strengths_in_time_have_derivatives() -> None:
         ({"settling_s": -1.0}, "settling_s=-1.0 must be at least 0"),
         ({"jitter_s": 1e-12}, "detection='field' has no converters"),
         ({"drift_length_pitch": 0.0}, "drift_length_pitch=0.0 must be positive"),
+        ({"drift_length_pitch": 2.0}, "drift_length_pitch=2.0 correlates a drift, which is off"),
     ],
 )
 def test_impossible_times_are_refused(fields: dict[str, Any], message: str) -> None:

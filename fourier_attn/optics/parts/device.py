@@ -53,7 +53,7 @@ class Device:
         None, "offset (rows, columns) of the input from the optical axis", kind="pair", unit="pixel"
     )
     defocus_rad: float | None = parameter(
-        None, "quadratic phase at the middle of the aperture's edge", unit="rad"
+        None, "quadratic phase at half of the aperture's longer side from its middle", unit="rad"
     )
     defocus_m: float | None = parameter(
         None,
@@ -74,15 +74,15 @@ class Device:
     )
     vignetting_db: float | None = parameter(
         None,
-        "loss at the middle of the aperture's edge, which falls with the square of the radius to 0 in the "
-        "middle; the light is lost, and a correction raises the noise with the signal",
+        "loss at half of the aperture's longer side from its middle, which falls with the square of the "
+        "radius to 0 in the middle; the light is lost, and a correction raises the noise with the signal",
         unit="dB",
         least=0,
     )
     pupil_radius: float | None = parameter(
         None,
-        "radius at which the lens' Gaussian pupil transmits the amplitude 1 / e, in half widths of the "
-        "aperture; modulators and detectors, of the same pitch, are in the focal planes",
+        "radius at which the lens' Gaussian pupil transmits the amplitude 1 / e, in halves of the "
+        "aperture's longer side; modulators and detectors, of the same pitch there, are in the focal planes",
         least=0.01,
         most=math.inf,
     )
@@ -174,6 +174,15 @@ class Device:
 
     def __post_init__(self) -> None:
         check(self)
+        if (
+            self.drift_length_pitch is not None
+            and self.phase_drift_rms is None
+            and self.gain_drift_rms is None
+        ):
+            raise ValueError(
+                f"drift_length_pitch={self.drift_length_pitch} correlates a drift, which is off; give "
+                "phase_drift_rms or gain_drift_rms, or leave it None"
+            )
         if self.transfer is None:
             return
         for name in STATIC:

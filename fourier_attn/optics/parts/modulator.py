@@ -83,7 +83,8 @@ class Modulator:
         ' $2^b - 1$ on [-1, 1] for "signed"'
     )
     dac_inl_lsb: float | None = noise(
-        "integral nonlinearity of the amplitude's converters, rms: static smooth bend of each one's levels",
+        "integral nonlinearity of the amplitude's converters, rms: static smooth bend of each one's levels "
+        "about the line that fits best",
         unit="LSB",
     )
     dac_dnl_lsb: float | None = noise(

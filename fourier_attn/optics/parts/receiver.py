@@ -161,7 +161,9 @@ class Receiver:
         unit="LSB",
     )
     adc_inl_lsb: float | None = noise(
-        "integral nonlinearity, rms: static smooth bend of each converter's thresholds", unit="LSB"
+        "integral nonlinearity, rms: static smooth bend of each converter's thresholds about the line that "
+        "fits best",
+        unit="LSB",
     )
     adc_dnl_lsb: float | None = noise(
         "differential nonlinearity, rms: static error of the distance between two levels", unit="LSB"
