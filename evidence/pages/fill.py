@@ -23,6 +23,7 @@ from functools import partial
 from absl import flags
 
 from evidence.pages import layout
+from evidence.pages.claim_list import claim_table
 from evidence.pages.compiled import compiled_lengths, compiled_methods, compiled_mixers, compiled_training
 from evidence.pages.engine_accuracy import over_ages, over_joules, over_photons
 from evidence.pages.engine_errors import calibration_table, plan_table, tuning_table
@@ -66,6 +67,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "sst2": partial(evidence, tier="sst2", whole=True),
     "listops": partial(evidence, tier="listops", whole=True),
     "claims": partial(claims, tier="1"),
+    "all-claims": claim_table,
     "starts": partial(validation_curves, tier="1"),
     "query-keys": partial(query_keys, name="evidence/imdb"),
     "noise": partial(noise, name="evidence/imdb"),

@@ -17,6 +17,7 @@ PARAMETERS = tuple(f"parameters-{group}" for group in ("engine", "modulator", "d
 FIELD = ("field-link", "field-published", "field-stages")
 WHOLE = (
     "claims",
+    "all-claims",
     *PARAMETERS,
     "engine-kinds",
     "engine-presets",

@@ -234,7 +234,7 @@ def shipped(results: Results) -> list[str]:
 def finished(results: Results, ledger: Ledger) -> set[str]:
     """Returns the configurations of which a run to the end is in results."""
     rows = [row for name in FILES for row in rows_of(results.runs(name))]
-    ran = {results.complete(row["config"]) for row in rows if row["config"]}
+    ran = {name for row in rows if (name := results.complete(row["config"]))}
     ended = (cells.EVERY[name] for name in ledger.findings)
     return ran | IN_STUDIES | {cell.config for cell in ended if at_its_end(cell)}
 

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from evidence.pages.claim_list import claim_counts
 from evidence.pages.compiled import COMPILED_VALUES
 from evidence.pages.markdown import Results, significant
 from evidence.pages.optics_values import OPTICS_VALUES
@@ -234,6 +235,7 @@ VALUES: dict[str, Callable[[Results], str]] = {
     "sst2-error": sst2_error,
     "first-p": first_p,
     "hypotheses": hypotheses,
+    "claim-counts": claim_counts,
     "hypotheses-held": partial(hypotheses, held=True),
     "sweep-error-fnet": partial(sweep_error, name="fnet"),
     "sweep-error-lambda": partial(sweep_error, name="lambda"),

@@ -1,0 +1,280 @@
+"""Judges claims of the sources by the files of results: each function returns a verdict and its numbers."""
+
+import statistics
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import t as student
+
+from evidence.pages.markdown import Results, Row, significant
+from evidence.report.comparisons import COMPARISONS, Verdict, decide
+from evidence.report.write import answers
+from evidence.suite.ledger import Finding, interval, published
+from evidence.suite.statistics import difference, welch
+from fourier_attn.studies.engine import frontier
+
+SUPPORTED, REFUTED, UNDECIDED, UNTESTED = "supported", "not supported", "undecided", "not tested"
+VERDICTS = (SUPPORTED, REFUTED, UNDECIDED, UNTESTED)
+WORDS = {"better": SUPPORTED, "not worse": SUPPORTED, "worse": REFUTED, "undecided": UNDECIDED}
+
+
+class Judged(NamedTuple):
+    """Holds a verdict and the result in words, with its interval."""
+
+    verdict: str
+    result: str
+
+
+Judge = Callable[[Results], Judged]
+
+
+def over(value: float, low: float, high: float, bound: float) -> str:
+    """Returns the verdict on "larger than the bound": undecided if the bound is within `low` to `high`.
+
+    >>> over(1.5, 1.2, 1.9, 1.0), over(1.5, 0.9, 1.9, 1.0), over(0.5, 0.2, 0.9, 1.0)
+    ('supported', 'undecided', 'not supported')
+    """
+    return SUPPORTED if low > bound else REFUTED if high < bound else UNDECIDED
+
+
+@lru_cache(maxsize=1)
+def predictions(results: Results) -> dict[str, np.ndarray]:
+    """Returns whether each prediction of the small networks on IMDb is correct, by model."""
+    return answers(published(results.root, "1"))
+
+
+@lru_cache(maxsize=1)
+def verdicts(results: Results) -> list[Verdict]:
+    """Returns the verdicts on the pre-registered comparisons."""
+    return decide(COMPARISONS["1"], predictions(results))
+
+
+def compared(results: Results, model: str, against: str) -> Judged:
+    """Judges a claim by its pre-registered comparison on IMDb."""
+    for v in verdicts(results):
+        if (v.comparison.model, v.comparison.against) == (model, against):
+            low, high = v.difference.low, v.difference.high
+            return Judged(WORDS[v.words], f"small networks: {points(v.difference.mean, low, high)}")
+    return absent("some seeds are missing")
+
+
+def differing(results: Results, model: str, against: tuple[str, ...], bound: float = 0.0) -> Judged:
+    """Judges "more accurate on IMDb than each of some models, by more than a bound".
+
+    Args:
+      results: the files of results.
+      model: name of a model of tier 1.
+      against: names of the other models.
+      bound: 0.0, or -0.01 for "loses less than a point".
+    """
+    right = predictions(results)
+    if not right.keys() >= {model, *against}:
+        return absent("some seeds are missing")
+    found = {other: difference(right[model], right[other]) for other in against}
+    parts = [over(d.mean, d.low, d.high, bound) for d in found.values()]
+    said = [f"`{model}` - `{other}`: {points(d.mean, d.low, d.high)}" for other, d in found.items()]
+    return Judged(worst(parts), "small networks: " + "; ".join(said))
+
+
+def by_seeds(
+    results: Results, tier: str, model: str, against: str, of: Callable[[Finding], float], where: str
+) -> Judged:
+    """Judges "larger than" by a number of each seed, with Welch's interval over seeds.
+
+    Args:
+      results: the files of results.
+      tier: the tier of both models.
+      model, against: the models.
+      of: returns the number of a finding, from 0 to 1.
+      where: words before the result.
+    """
+    groups = published(results.root, tier)
+    ours, theirs = ([of(finding) for finding in groups.get(name, [])] for name in (model, against))
+    if min(len(ours), len(theirs)) < 2:
+        return absent("fewer than two seeds")
+    error, freedom = welch(np.array(ours), np.array(theirs))
+    mean, half = statistics.mean(ours) - statistics.mean(theirs), float(student.ppf(0.975, freedom)) * error
+    return Judged(
+        over(mean, mean - half, mean + half, 0.0), f"{where}: {points(mean, mean - half, mean + half)}"
+    )
+
+
+def reaches(results: Results, model: str, accuracy: float) -> Judged:
+    """Judges "more accurate than a number" by the articles' network with our recipe.
+
+    Args:
+      results: the files of results.
+      model: name of a model of tier 2.
+      accuracy: the number, from 0 to 1.
+    """
+    group = published(results.root, "2").get(model, [])
+    if len(group) < 2:
+        return absent("fewer than two seeds")
+    low, high = interval(group)
+    verdict = over(accuracy, low, high, accuracy)
+    return Judged(
+        verdict, f"without an engine and with our recipe: {100 * low:.1f} to {100 * high:.1f} % (95 %)"
+    )
+
+
+def fewer(results: Results, tier: str, model: str, against: str) -> Judged:
+    """Judges "has fewer parameters", which are counted and have no interval."""
+    groups = published(results.root, tier)
+    if not groups.keys() >= {model, against}:
+        return absent("a model is missing")
+    ours, theirs = (groups[name][0]["parameters"] for name in (model, against))
+    return Judged(SUPPORTED if ours < theirs else REFUTED, f"`{model}` {ours:,}, `{against}` {theirs:,}")
+
+
+def growing(results: Results, mixer: str, of: str, exponent: float, said: str) -> Judged:
+    """Judges "grows with a power of the number of tokens" between 1,024 and 8,192 tokens.
+
+    Args:
+      results: the files of results.
+      mixer: its name in the benchmark.
+      of: "ms" or "temporary_mb".
+      exponent: the power. A measured one within 0.25 of it supports the claim.
+      said: what is measured.
+    """
+    rows = results.document("benchmarks/growth-cpu")["rows"]
+    at = {row["t"]: row[of] for row in rows if row["mixer"] == mixer}
+    power = float(np.log(at[8192] / at[1024]) / np.log(8))
+    verdict = SUPPORTED if abs(power - exponent) < 0.25 else REFUTED
+    return Judged(verdict, f"{said} on a CPU: tokens to the power {power:.2f}")
+
+
+def faster(results: Results, what: str, size: str, bound: float = 1.0) -> Judged:
+    """Judges "FNet trains faster than BERT by more than a factor".
+
+    Args:
+      results: the files of results.
+      what: the comparison.
+      size: how its size begins.
+      bound: the factor.
+    """
+    rows = results.document("benchmarks/encoder-depth-cpu")["rows"]
+    rows += results.document("benchmarks/encoder-growth-cpu")["rows"]
+    row = next(
+        r for r in rows if r["what"] == what and r["size"].startswith(size) and r["pass"] == "training step"
+    )
+    verdict = over(row["times_faster"], row["lowest"], row["highest"], bound)
+    return Judged(verdict, f"on a CPU, {row['size']}: {times(row)}")
+
+
+def longer(results: Results) -> Judged:
+    """Judges "FNet's speed-up grows with the length": the ranges of both ends must not overlap."""
+    rows = results.document("benchmarks/encoder-growth-cpu")["rows"]
+    mine = [row for row in rows if row["what"] == "fnet / bert" and row["pass"] == "training step"]
+    short, long = mine[0], mine[-1]
+    words = "; ".join(f"{row['size'].split()[-1][1:]} tokens: {times(row)}" for row in (short, long))
+    return Judged(over(long["times_faster"], long["lowest"], long["highest"], short["highest"]), words)
+
+
+def times(row: Row) -> str:
+    """Formats how many times faster one side of a benchmark is, with its range."""
+    return f"{row['times_faster']:.2f} times ({row['lowest']:.2f} to {row['highest']:.2f})"
+
+
+def share_of_inference(results: Results) -> Judged:
+    """Judges "the transforms take up to 30 % of the time of inference"."""
+    row = _speedup(results, part="measured", mode="inference")
+    share = row["transform"] / row["step"]
+    return Judged(UNTESTED, f"not on a GPU; on a CPU {100 * share:.1f} % (`configs/fnet.py:imdb`)")
+
+
+def gain_of_light(results: Results) -> Judged:
+    """Judges "an integrated optical transform makes inference about 1.4 times as fast"."""
+    at = _speedup(results, part="preset", preset="chip_11x11")["inference"]
+    low, typical, high = (at[corner]["speedup"] for corner in ("high", "typical", "low"))
+    words = f"`chip_11x11` next to this processor: {typical:.2f} times ({low:.2f} to {high:.2f})"
+    return Judged(over(typical, low, high, 1.4), words)
+
+
+def joules_against_gpu(results: Results) -> Judged:
+    """Judges "the optical transform needs a hundredth of the energy of an A100"."""
+    batch = results.document("studies/speedup-fnet")["batch"]
+    engine = _speedup(results, part="preset", preset="chip_11x11")["energy_j"]
+    card = _speedup(results, part="electronics", name="A100")["joules"]
+    low, typical, high = (
+        card[theirs] / (engine[ours]["total"] / batch)
+        for theirs, ours in (("low", "high"), ("typical", "typical"), ("high", "low"))
+    )
+    words = f"A100 over `chip_11x11`: {ratio(typical, low, high)}"
+    return Judged(over(typical, low, high, 100.0), words)
+
+
+def joules_of_circular(results: Results) -> Judged:
+    """Judges "a tenth of the energy with no loss" by circular attention on the emulated demonstrator."""
+    rows = results.document("studies/pareto-circular")["rows"]
+    [processor] = frontier.part(rows, "electronic")
+    best = max(frontier.part(rows, frontier.TESTED), key=lambda row: row["validation_accuracy"])
+    low, typical, high = (
+        processor["joules"][theirs] / best["joules"][ours]
+        for theirs, ours in (("low", "high"), ("typical", "typical"), ("high", "low"))
+    )
+    words = f"processor over emulated engine of 5 x 5 pixels: {ratio(typical, low, high)}"
+    return Judged(over(typical, low, high, 10.0), words)
+
+
+def ratio(typical: float, low: float, high: float) -> str:
+    """Formats a ratio of energies with its bounds."""
+    return f"{significant(typical)} ({significant(low)} to {significant(high)})"
+
+
+def passes(results: Results) -> Judged:
+    """Judges "an optical transform takes constant time": larger inputs need several passes."""
+    rows = [r for r in results.document("studies/plans-chip")["rows"] if r["prefer"] == "passes"]
+    first, last = rows[0], max(rows, key=lambda row: row["passes"])
+    words = (
+        f"`chip_11x11`: {first['passes']:,} passes for {first['size']}, {last['passes']:,} for {last['size']}"
+    )
+    return Judged(SUPPORTED if first["passes"] == last["passes"] else REFUTED, words)
+
+
+def pointing(results: Results) -> Judged:
+    """Judges "the question attends to the object that it is about"."""
+    rows = [r for r in results.document("studies/attended")["rows"] if r["network"].endswith("attention")]
+    times = [row["pointing"] / row["chance"] for row in rows]
+    words = f"largest weight on the shape: {min(times):.1f} to {max(times):.1f} times as often as by chance"
+    return Judged(SUPPORTED if min(times) > 1 else REFUTED, words)
+
+
+def commuting(results: Results) -> Judged:
+    """Judges "attention commutes with permutations of the tokens"."""
+    rows = results.document("studies/matrices")["rows"]
+    residual = next(row["permutation"] for row in rows if row["layer"] == "attention")
+    return Judged(SUPPORTED if residual < 1e-5 else REFUTED, f"relative residual {residual:.0e}")
+
+
+def rank(results: Results) -> Judged:
+    """Judges "the matrices of convolutions and attention have low rank", at random parameters."""
+    rows = [r for r in results.document("studies/matrices")["rows"] if r["layer"] in ("conv 3", "attention")]
+    words = ", ".join(f"`{row['layer']}` {row['rank']} of {row['rows']}" for row in rows)
+    return Judged(SUPPORTED if all(row["rank"] < row["rows"] / 2 for row in rows) else REFUTED, words)
+
+
+def holds_in_tests(_: Results, test: str) -> Judged:
+    """Says that an exact identity is checked by a unit test, up to rounding."""
+    return Judged(SUPPORTED, f"exact; `{test}`")
+
+
+def absent(why: str) -> Judged:
+    """Returns the verdict on a claim without results."""
+    return Judged(UNTESTED, why)
+
+
+def points(mean: float, low: float, high: float) -> str:
+    """Formats a difference and its 95 % interval in percentage points."""
+    return f"{100 * mean:+.2f} points ({100 * max(low, -1.0):+.2f} to {100 * min(high, 1.0):+.2f})"
+
+
+def worst(parts: list[str]) -> str:
+    """Returns the verdict on a claim with several parts, which holds if all of them do."""
+    return next(v for v in (REFUTED, UNDECIDED, SUPPORTED) if v in parts)
+
+
+def _speedup(results: Results, **names: str) -> Row:
+    rows = results.document("studies/speedup-fnet")["rows"]
+    return next(row for row in rows if names.items() <= row.items())
