@@ -20,7 +20,7 @@ GROWTH = ("growth", "performance.md#sequence-length")
 ENCODERS = ("encoders", "performance.md#whole-encoders")
 PROJECTED = ("projection", "optics/costs.md#speed-up-of-a-network")
 ENERGY = ("energy", "optics/findings.md#accuracy-versus-energy")
-MATRICES = ("matrices", "chapter.md#matrices-section-1-8")
+MATRICES = ("matrices", "chapter.md#matrices-section-18")
 SYMMETRIES = ("symmetries", "chapter.md#symmetries-and-cost")
 IMAGES = ("images", "images.md#results")
 RECALL = ("skills", "skills.md#results")
@@ -284,7 +284,7 @@ CLAIMS = (
         "a question attends to the object that it is about",
         CHAPTER,
         claims.pointing,
-        ("questions", "chapter.md#questions-about-images-section-1-5-1"),
+        ("questions", "chapter.md#questions-about-images-section-151"),
     ),
     open_question("a CNN with such an input", CHAPTER, "positional codes help a CNN"),
 )

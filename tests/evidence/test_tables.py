@@ -149,6 +149,7 @@ def test_every_table_of_this_repository_can_be_made() -> None:
             "evidence",
             "twins",
             "claims",
+            "all-claims",
             "starts",
             "articles",
             "sst2",
