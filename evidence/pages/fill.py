@@ -34,7 +34,7 @@ from evidence.pages.inside import attention_table, matrix_table, property_table
 from evidence.pages.language import perplexities
 from evidence.pages.markdown import Results
 from evidence.pages.open_questions import open_questions
-from evidence.pages.programs import programs_table
+from evidence.pages.programs import predictions_table, programs_table
 from evidence.pages.projected import frames, parts, speedup
 from evidence.pages.readme_table import readme_table
 from evidence.pages.run_tables import evidence, padding, robustness, runs
@@ -93,6 +93,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "engine-presets": presets,
     "plans": partial(plan_table, name="studies/plans-chip"),
     "programs": partial(programs_table, name="studies/programs"),
+    "predictions": partial(predictions_table, name="studies/predictions"),
     "robustness": partial(robustness, name="studies/robustness-imdb"),
     "speedup": partial(speedup, name="studies/speedup-fnet"),
     "frames": partial(frames, name="studies/speedup-fnet"),

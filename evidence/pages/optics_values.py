@@ -104,6 +104,18 @@ def moved(results: Results) -> str:
     return f"{100 * sum(typical[line] for line in ('link', 'sram', 'hbm')) / typical['total']:.0f}"
 
 
+def agreeing(results: Results, *, trained: bool) -> str:
+    """Returns how many call sites have the predicted error, of how many.
+
+    Args:
+      results: the files of results.
+      trained: whether those of trained networks alone are counted; else all others.
+    """
+    rows = results.document("studies/predictions")["rows"]
+    agree = [row["inside"] for row in rows if ("steps" in row) == trained]
+    return f"{sum(agree)} of {len(agree)}"
+
+
 SPEEDUP = "studies/speedup-fnet"
 
 
@@ -172,6 +184,8 @@ OPTICS_VALUES: dict[str, Callable[[Results], str]] = {
     "calibration-apart": partial(calibration, key="apart"),
     "calibration-device": partial(calibration, key="hidden_db"),
     "calibration-corrected": partial(calibration, key="corrected_db"),
+    "predictions-programs": partial(agreeing, trained=False),
+    "predictions-trained": partial(agreeing, trained=True),
     "speedup-chip": faster,
     "energy-chip": chip_energy,
     "energy-cpu": processor_energy,

@@ -39,3 +39,22 @@ def _cells(row: Row) -> list[str]:
 
 def _range(values: Mapping[str, float]) -> str:
     return spread(dict(values), 1e6) if values else "no converters"
+
+
+def predictions_table(results: Results, name: str) -> str:
+    """Lists the measured and the predicted error of each call site.
+
+    Args:
+      results: the files of results.
+      name: of the file of `fourier_attn.studies.engine.predictions`.
+    """
+    documents = results.runs(name)
+    if not documents:
+        return table(["program"], [[NOT_RUN]])
+    lines = []
+    for row in documents[name]["rows"]:
+        low, high = row["predicted_db"]
+        words = [row["program"], row["site"], str(row["stages"]), f"{row['measured_db']:.1f}"]
+        lines.append([*words, f"{low:.1f} to {high:.1f}", "yes" if row["inside"] else "no"])
+    head = ["program", "call site", "stages", "measured, dB", "predicted, dB", "agrees"]
+    return table(head, lines) + notes(documents)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fourier_attn.optics.device_fit import fit_device
     from fourier_attn.optics.engine import optical_dft2
     from fourier_attn.optics.engine_spec import Engine
+    from fourier_attn.optics.error_budget import error_budget
     from fourier_attn.optics.field_units import Budget, budget
     from fourier_attn.optics.incoherent import optical_incoherent_correlate
     from fourier_attn.optics.operations import (
@@ -32,13 +33,14 @@ if TYPE_CHECKING:
     from fourier_attn.optics.planner import Plan, plan
     from fourier_attn.optics.presets import preset
     from fourier_attn.optics.programs.calibrate import calibrate_ranges
-    from fourier_attn.optics.programs.errors import site_errors
+    from fourier_attn.optics.programs.errors import Band, predicted_errors, site_errors
     from fourier_attn.optics.programs.report import Report, report
     from fourier_attn.optics.programs.rules import Rule
     from fourier_attn.optics.programs.through import through
     from fourier_attn.optics.recordings import read_drives, read_frames, read_recording
 
 __all__ = [
+    "Band",
     "Budget",
     "DataStatistics",
     "Detection",
@@ -53,6 +55,7 @@ __all__ = [
     "budget",
     "calibrate",
     "calibrate_ranges",
+    "error_budget",
     "fit_device",
     "joint_transform",
     "joint_transform_correlate",
@@ -68,6 +71,7 @@ __all__ = [
     "optical_position_lambda",
     "photon_transfer",
     "plan",
+    "predicted_errors",
     "preset",
     "read_device",
     "read_drives",

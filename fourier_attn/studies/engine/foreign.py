@@ -29,7 +29,7 @@ class Program(NamedTuple):
 
     f: Callable[[Any, Any], Any]
     weights: Any
-    x: Array
+    x: Any
 
 
 def fno_block(weights: Weights, x: Float[Array, "b n n c"]) -> Float[Array, "b n n c"]:
