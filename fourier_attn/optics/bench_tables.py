@@ -2,11 +2,15 @@
 
 import csv
 import math
+import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+
+SEPARATORS = (",", ";", "\t")
+COMMENT = "#"
 
 
 def in_order(columns: Mapping[str, np.ndarray], names: Sequence[str], path: Path) -> list[np.ndarray]:
@@ -24,10 +28,14 @@ def in_order(columns: Mapping[str, np.ndarray], names: Sequence[str], path: Path
 
 
 def read_columns(path: Path) -> dict[str, np.ndarray]:
-    """Reads a CSV file with a header. Raises: ValueError with line and column of what is not a number."""
+    """Reads a CSV file with a header. Raises: ValueError with line and column of what is not a number.
+
+    Commas, semicolons or tabs separate numbers. Lines that begin with # are comments, but for a header that
+    is written so, as `numpy.savetxt` does.
+    """
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            header, *rows = [row for row in csv.reader(file) if row] or [[]]
+        lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+        header, *rows = _cells(lines) or [[]]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} is not a readable CSV file ({error})") from error
     header = [name.strip() for name in header]
@@ -39,16 +47,40 @@ def read_columns(path: Path) -> dict[str, np.ndarray]:
         if len(row) != len(header):
             raise ValueError(
                 f"{path}: row {place} has {len(row)} columns, and the header has {len(header)}; separate "
-                "numbers by commas, and write one row per line"
+                "numbers by commas, semicolons or tabs, and write one row per line"
             )
     values = np.array([[_number(cell) for cell in row] for row in rows])
     if bad := np.argwhere(~np.isfinite(values)).tolist():
         row, column = bad[0]
+        name, cell = header[column], rows[row][column].strip()
         raise ValueError(
-            f"{path}: {header[column]} is {rows[row][column].strip()!r} in row {row + 1}, which is not a "
-            "finite number; remove the row, or record it again"
+            f"{path}: {name} is {cell!r} in row {row + 1}, which is not a finite number; {_cure(name, cell)}"
         )
     return dict(zip(header, values.T, strict=True))
+
+
+def _cells(lines: Sequence[str]) -> list[list[str]]:
+    """Returns the cells of the header and of each row."""
+    rows = [line for line in lines if not line.startswith(COMMENT)]
+    comments = [line.lstrip(COMMENT) for line in lines if line.startswith(COMMENT)]
+    if comments and rows and not math.isnan(_number(re.split(r"[,;\t]", rows[0])[0])):
+        rows = [comments[-1], *rows]
+    if not rows:
+        return []
+    separator = max(SEPARATORS, key=rows[0].count)
+    return list(csv.reader(rows, delimiter=separator))
+
+
+def _cure(name: str, cell: str) -> str:
+    """Returns what to do about a cell of a column that is not a number."""
+    if re.fullmatch(r"[-+]?\d*,\d+(e[-+]?\d+)?", cell, re.IGNORECASE):
+        return "write decimals with a point"
+    try:
+        if complex(cell.strip("()").replace("i", "j")).imag:
+            return f"write its real and imaginary part into the columns {name}_re and {name}_im"
+    except ValueError:
+        pass
+    return "remove the row, or record it again"
 
 
 def _number(cell: str) -> float:

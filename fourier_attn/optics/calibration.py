@@ -123,6 +123,11 @@ def _factors(rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 def _check(device: Engine, probes: int) -> None:
     if probes < 1:
         raise ValueError(f"probes={probes} must be at least 1")
+    if device.channels.count > 1:
+        raise ValueError(
+            f"wavelengths={device.channels.wavelengths} and apertures={device.channels.apertures}: "
+            "calibration finds one matrix; calibrate each channel alone, with wavelengths=1 and apertures=1"
+        )
     pixels = math.prod(device.shape)
     if pixels > MOST_PIXELS:
         raise ValueError(

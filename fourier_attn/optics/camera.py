@@ -77,6 +77,8 @@ def photon_transfer(
         )
     if not np.all(np.isfinite(frames)):
         raise ValueError(f"{name} has counts that are not finite; leave out these frames")
+    if not np.ptp(frames, axis=0).any():
+        raise ValueError(f"{name} repeats one frame without any noise; record each frame anew")
     check_unsaturated(frames, name, full_scale)
     signal = frames - black_level
     means = signal.mean(axis=0)
@@ -96,8 +98,6 @@ def photon_transfer(
     total = means.sum()
     powers = signal.sum(axis=1) / total
     variances = np.sum((signal - powers[:, None] * means) ** 2, axis=0) / (len(frames) - 1)
-    if not variances.any():
-        raise ValueError(f"{name} repeats one frame without any noise; record each frame anew")
     line, covariance = _line(means, variances, len(frames))
     if line[1] <= 0:
         raise ValueError(

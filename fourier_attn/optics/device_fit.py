@@ -20,6 +20,9 @@ from fourier_attn.optics.phase_retrieval import retrieve_phases
 from fourier_attn.optics.recordings import Recording, check_recording
 
 SHORT_DB = 3.0  # held-out probes may fit so much worse than expected
+LEAST_DB = 6.0  # a quarter of the power; a fit that leaves more explains nothing, whatever is expected
+EXACT_DB = 100.0  # where iterations end, not noise
+LARGEST_CHANGE, SIGNIFICANT = 0.1, 5.0  # of the light over the recording, relative and in standard errors
 ALIKE = (
     0.99  # conventions that fit the best one so well are alike, and the one with the fewest words is taken
 )
@@ -34,9 +37,12 @@ class DeviceFit(NamedTuple):
       lo_ratio: power of the reference, at its largest, over unit intensity; None without a reference.
       fitted_db: signal over error of the probes that were fitted.
       held_out_db: signal over error of the held-out probes.
+      held_out_error_db: standard error of it, from the scatter over probes; None for one probe.
       floor_db: signal over error that noise alone leaves; None if the noise is unknown.
       expected_db: signal over error to be expected on held-out probes, with the noise and its effect on the
         matrix. The noise is that of `floor_db`, or what `fitted_db` shows if it is unknown.
+      change, change_error: relative change of the light from the first shot to the last, with its standard
+        error; a part of it is hidden in the matrix.
       measured, predicted: readings of the held-out shots (shots, detectors).
     """
 
@@ -45,22 +51,44 @@ class DeviceFit(NamedTuple):
     lo_ratio: float | None
     fitted_db: float
     held_out_db: float
+    held_out_error_db: float | None
     floor_db: float | None
     expected_db: float
+    change: float
+    change_error: float
     measured: Inexact[np.ndarray, "j n"]
     predicted: Inexact[np.ndarray, "j n"]
 
     @property
     def sound(self) -> bool:
         """Says whether held-out probes fit about as well as expected."""
-        return self.held_out_db > self.expected_db - SHORT_DB
+        explains = self.floor_db is not None or self.held_out_db > LEAST_DB
+        return explains and self.steady and self.held_out_db > min(self.expected_db - SHORT_DB, EXACT_DB)
+
+    @property
+    def steady(self) -> bool:
+        """Says whether the light did not change during the recording, as far as can be seen."""
+        return abs(self.change) < max(LARGEST_CHANGE, SIGNIFICANT * self.change_error)
 
     def verdict(self) -> str:
         """Describes the judgement in a sentence, with the cure if the fit is not sound."""
         source = "the noise" if self.floor_db is not None else "the fitted probes"
-        line = f"held out    {self.held_out_db:.1f} dB (expected from {source}: {self.expected_db:.1f} dB)"
+        spread = "" if self.held_out_error_db is None else f" +- {self.held_out_error_db:.1f}"
+        expected = f"expected from {source}: {self.expected_db:.1f} dB"
+        line = f"held out    {self.held_out_db:.1f}{spread} dB ({expected})"
         if self.sound:
             return line
+        if self.floor_db is None and self.held_out_db <= LEAST_DB:
+            return (
+                f"{line}. The matrix does not explain the readings; check the order of probes and pixels, "
+                "and record intensities if the phase of measured fields drifts from shot to shot"
+            )
+        if not self.steady:
+            light = f"{100 * self.change:.0f} +- {100 * self.change_error:.0f} %"
+            return (
+                f"{line}. The light changed by {light} from the first shot to the last; let the laser "
+                "warm up, or divide the readings by its monitored power, and record again"
+            )
         return (
             f"{line}. The device is not the matrix that was fitted; check the order of probes and pixels, "
             "saturation, and drift during the recording, and record more probes"
@@ -114,17 +142,51 @@ def fit_device(
         expected = floor - 10 * math.log10(1 + unknowns / (shots - unknowns))
     else:
         floor, expected = None, fitted - 10 * math.log10((shots + unknowns) / (shots - unknowns))
+    change, change_error = _change(readings, predicted)
     return DeviceFit(
-        transfer / math.sqrt(unit),
-        unit,
-        float(np.mean(np.abs(lit) ** 2)) / unit if len(beam) else None,
-        fitted,
-        held,
-        floor,
-        expected,
-        readings[out],
-        predicted[out],
+        transfer=transfer / math.sqrt(unit),
+        unit=unit,
+        lo_ratio=float(np.mean(np.abs(lit) ** 2)) / unit if len(beam) else None,
+        fitted_db=fitted,
+        held_out_db=held,
+        held_out_error_db=_scatter_db(errors[out].sum(axis=1), recording.numbers()[out]),
+        floor_db=floor,
+        expected_db=expected,
+        change=change,
+        change_error=change_error,
+        measured=readings[out],
+        predicted=predicted[out],
     )
+
+
+def _scatter_db(errors: np.ndarray, probes: np.ndarray) -> float | None:
+    """Returns the standard error of the mean error in dB, from its scatter over probes; None for one.
+
+    Args:
+      errors: power of the error of each shot.
+      probes: number of its probe.
+    """
+    _, number = np.unique(probes, return_inverse=True)
+    means = np.bincount(number, errors) / np.bincount(number)
+    if len(means) < 2 or means.sum() == 0:
+        return None
+    return float(10 / math.log(10) * means.std(ddof=1) / math.sqrt(len(means)) / means.mean())
+
+
+def _change(readings: np.ndarray, predicted: np.ndarray) -> tuple[float, float]:
+    """Returns the relative change of the light from the first shot to the last, with its standard error.
+
+    It is the slope of a line through the scales of the shots, those by which predictions fit readings best.
+    The fitted matrix takes up a part of the change.
+    """
+    power = np.sum(np.abs(predicted) ** 2, axis=1)
+    scales = np.sum(predicted.conj() * readings, axis=1).real / np.where(power > 0, power, 1.0)
+    time = np.linspace(-0.5, 0.5, len(scales))
+    spread, mean = float(np.sum(time**2)), float(scales.mean())
+    slope = float(np.sum(time * scales)) / spread
+    rest = scales - mean - slope * time
+    error = math.sqrt(float(np.sum(rest**2)) / (len(scales) - 2) / spread)
+    return slope / mean, error / abs(mean)
 
 
 def aligned(transfer: Complex[np.ndarray, "n n"], shape: tuple[int, int]) -> Complex[np.ndarray, "n n"]:

@@ -4,6 +4,7 @@ Tables are CSV files with a header. Columns are found by their names, in any ord
 row from 0.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,9 @@ COLUMN = re.compile(r"(?:(probe|field)_(\d+)_(re|im)|(intensity)_(\d+)|(referenc
 TINY = 1e-6  # amplitudes below are 0
 LARGEST_COUNTS = tuple(2**bits - 1 for bits in (8, 10, 12, 14, 16))
 SEEN = 2  # counts that are equal to the largest one of a converter: more than chance
+# Counts that are equal to the largest one, and how many more they are than at other counts near it.
+CUT, MORE, NEAR = 5, 5.0, 0.02
+STEEP = math.pi / 2  # rad between two drives, above which phases cannot be interpolated
 
 
 class Recording(NamedTuple):
@@ -123,6 +127,7 @@ def check_recording(recording: Recording, name: str = "recording") -> None:
     if recording.intensities_only:
         _check_light(readings, name)
     _check_probes(recording, name)
+    _check_stuck(readings, name)
 
 
 def read_drives(path: str | Path) -> Complex[np.ndarray, " d"]:
@@ -150,7 +155,19 @@ def read_drives(path: str | Path) -> Complex[np.ndarray, " d"]:
             )
     if amplitudes[0] < 0:
         raise ValueError(f"{path}: amplitude={amplitudes[0]:g} is negative; add pi to phase_rad instead")
+    if amplitudes[-1] > 1 + UNIT:
+        raise ValueError(
+            f"{path}: amplitude={amplitudes[-1]:g}, and 1 is full transmission; divide all amplitudes by "
+            f"{amplitudes[-1]:g}"
+        )
     angles = np.unwrap(angles)
+    if np.any(steep := np.abs(np.diff(angles)) > STEEP):
+        row = int(np.argmax(steep))
+        turn = abs(angles[row + 1] - angles[row])
+        raise ValueError(
+            f"{path}: phase_rad turns by {turn:.2g} rad from drive={drives[row]:g} to {drives[row + 1]:g}, "
+            "too far to be interpolated; convert degrees to rad, or measure more drives"
+        )
     even = np.linspace(drives[0], drives[-1], len(drives))
     if not np.allclose(drives, even, rtol=0, atol=1e-6 * (drives[-1] - drives[0])):
         even = np.linspace(drives[0], drives[-1], max(DRIVES, len(drives)))
@@ -162,12 +179,15 @@ def read_frames(path: str | Path) -> Float[np.ndarray, "f p"]:
 
     Args:
       path: a CSV file with one frame per row and one pixel per column, named `pixel_0`, `pixel_1`, ..; or an
-        .npy file with an array (frames, pixels) or (frames, rows, columns).
+        .npy file, or an .npz file of one array, (frames, pixels) or (frames, rows, columns).
     Raises: ValueError for a file that cannot be read.
     """
     path = paths.given(path)
-    if path.suffix == ".npy":
-        frames = read_arrays(path)["array"]
+    if path.suffix in (".npy", ".npz"):
+        arrays = read_arrays(path)
+        if len(arrays) != 1:
+            raise ValueError(f"{path} has the arrays {', '.join(arrays) or 'none'}; give one array of frames")
+        [frames] = arrays.values()
         return np.asarray(frames.reshape(len(frames), -1) if frames.ndim > 1 else frames, float)
     columns = read_columns(path)
     names = [f"pixel_{number}" for number in range(len(columns))]
@@ -186,12 +206,27 @@ def check_unsaturated(counts: np.ndarray, name: str, full_scale: float | None) -
     top = float(np.max(counts))
     if full_scale is None:
         if top not in LARGEST_COUNTS or np.sum(counts == top) < SEEN:
+            _check_plateau(counts, name)
             return
         full_scale = top
     if cut := int(np.sum(counts >= full_scale)):
         raise ValueError(
             f"{name}: {cut} counts are at the camera's maximum {full_scale:g}, which cuts off more light; "
             "expose for a shorter time, or lower the laser's power, and record again"
+        )
+
+
+def _check_plateau(counts: np.ndarray, name: str) -> None:
+    """Refuses whole counts that meet the largest one far more often than others near it."""
+    top, least = float(np.max(counts)), float(np.min(counts))
+    width = max(1, round(NEAR * (top - least)))
+    same = int(np.sum(counts == top))
+    below = int(np.sum(counts >= top - width)) - same
+    if same >= CUT and same > MORE * (below / width + 1) and np.all(counts == np.round(counts)):
+        raise ValueError(
+            f"{name}: {same} counts are equal to the largest one, {top:g}, so that the camera seems to cut "
+            "off more light; expose for a shorter time and record again, or give full_scale if its largest "
+            "count is higher"
         )
 
 
@@ -212,6 +247,17 @@ def _check_light(readings: np.ndarray, name: str) -> None:
         raise ValueError(
             f"{name}: intensity_{int(np.argmax(dark))} has no light above the black level in all shots "
             "together; light or remove the detector, or lower black_level"
+        )
+
+
+def _check_stuck(readings: np.ndarray, name: str) -> None:
+    """Refuses detectors that read the same in all shots, as stuck pixels do."""
+    if np.any(stuck := np.ptp(np.abs(readings), axis=0) == 0):
+        number = int(np.argmax(stuck))
+        kind = "field" if np.iscomplexobj(readings) else "intensity"
+        raise ValueError(
+            f"{name}: {kind}_{number} has the size {abs(readings[0, number]):g} in all shots; replace a "
+            "pixel that is stuck by its neighbours, or move the image"
         )
 
 

@@ -82,7 +82,10 @@ def test_an_exact_engine_has_no_error_and_others_are_refused() -> None:
     powers = error_budget(DATA["normal"], Engine(shape=(11, 11)))
     assert not any(power.any() for power in powers.values())
     for changes, message in (
-        ({"shift_pitch": (0.1, 0.0)}, r"shift_pitch=\(0.1, 0.0\) is not in the error budget; leave it at None"),
+        (
+            {"shift_pitch": (0.1, 0.0)},
+            r"shift_pitch=\(0.1, 0.0\) is not in the error budget; leave it at None",
+        ),
         ({"averages": 2}, "averages=2 is not in the error budget; leave it at 1"),
         ({"detection": "psi4"}, "detection='psi4' is not in the error budget; choose 'hybrid90'"),
     ):
@@ -103,9 +106,7 @@ def test_stages_without_noise_between_them_add_static_errors() -> None:
     band = predicted_errors(jnp.fft.fft2, (x,), engine)["0 fft 16 x 16"]
     assert abs(band.high - band.low - decibel(2)) < 1e-6
     assert abs(band.high + decibel(2 * 0.05**2)) < 0.3
-    found = [
-        site_errors(jnp.fft.fft2, (x,), engine.replace(seed=seed))["0 fft 16 x 16"] for seed in range(3)
-    ]
+    found = [site_errors(jnp.fft.fft2, (x,), engine.replace(seed=seed))["0 fft 16 x 16"] for seed in range(3)]
     assert all(band.holds(ratio) for ratio in found)
 
 

@@ -104,6 +104,11 @@ def test_held_out_probes_fit_as_well_as_noise_allows() -> None:
     assert abs(unknown.expected_db - found.expected_db) < 1
 
 
+def test_a_recording_without_noise_is_sound() -> None:
+    """Iterations end above 100 dB, on other probes than fitted ones a few dB earlier."""
+    assert all(fit_device(Recording(GOOD, POWER), (2, 2), seed=seed).sound for seed in range(8))
+
+
 def test_held_out_probes_detect_a_wrong_fit() -> None:
     """Probes in another order than the readings; and light that is not the square of a superposition."""
     transfer, probes = random_transfer(9), random_probes(150, 9)
@@ -116,6 +121,45 @@ def test_held_out_probes_detect_a_wrong_fit() -> None:
         assert "check the order of probes and pixels" in found.verdict()
     shuffled = fit_device(Recording(probes, np.roll(readings, 1, axis=0)), (3, 3))  # noise unknown
     assert shuffled.held_out_db < 5
+
+
+def test_a_matrix_that_explains_nothing_is_not_sound() -> None:
+    """Fields whose phase drifts from shot to shot: fitted and held-out probes agree, in being wrong."""
+    transfer, probes = random_transfer(15), random_probes(90, 15)
+    turned = probes @ transfer * random_probes(90, 1, seed=7)
+    found = fit_device(Recording(probes, turned), (3, 5))
+    assert found.held_out_db > found.expected_db - 3
+    assert not found.sound
+    assert "The matrix does not explain the readings" in found.verdict()
+
+
+@pytest.mark.parametrize("change", [0.0, -0.3])
+def test_light_that_changes_during_a_recording_is_seen(change: float) -> None:
+    """Held-out probes alone agree, since all probes err alike. The fit takes up less than a third."""
+    transfer, probes = random_transfer(15), random_probes(120, 15)
+    light = 1 + change * np.linspace(-0.5, 0.5, 120)[:, None]
+    readings = counts(light * np.abs(probes @ transfer) ** 2, 1e4)
+    found = fit_device(Recording(probes, readings), (3, 5))
+    assert change - 4 * found.change_error < found.change < 0.67 * change + 4 * found.change_error
+    assert found.held_out_db > found.expected_db - 3
+    assert found.sound == (change == 0)
+    assert ("let the laser warm up" in found.verdict()) == (change != 0)
+
+
+def test_held_out_ratios_have_their_standard_error() -> None:
+    """They scatter over recordings as it says; one probe has none."""
+    transfer = random_transfer(9)
+    found = []
+    for seed in range(12):
+        probes = random_probes(100, 9, seed=seed)
+        rng = np.random.default_rng(seed)
+        noise = rng.normal(size=(2, 100, 9)) * 0.1
+        recording = Recording(probes, probes @ transfer + noise[0] + 1j * noise[1])
+        found.append(fit_device(recording, (3, 3)))
+    means = np.mean([one.held_out_error_db for one in found if one.held_out_error_db is not None])
+    assert 0.5 < np.std([one.held_out_db for one in found]) / means < 1.6
+    assert f"+- {found[0].held_out_error_db:.1f} dB" in found[0].verdict()
+    assert fit_device(recording, (3, 3), share=1e-3).held_out_error_db is None
 
 
 def test_shots_of_one_probe_are_held_out_together() -> None:
@@ -285,6 +329,12 @@ BAD_SHOTS: dict[str, tuple[np.ndarray, np.ndarray, str]] = {
     "amplitude": (2 * GOOD, POWER, "has the amplitude 2, and 1 is full transmission; divide all probes by 2"),
     "real": (1j * np.real(GOOD), POWER, "a matrix and its conjugate give the same intensities; write"),
     "sizes": (GOOD, POWER[:, :3], "has 4 written pixels and 3 detectors; crop or bin"),
+    "cut off": (
+        GOOD,
+        np.minimum(np.round(POWER * 1000), 900),
+        "counts are equal to the largest one, 900, so that the camera seems to cut off",
+    ),
+    "stuck": (GOOD, changed(POWER, np.s_[:, 1], 0.7), "intensity_1 has the size 0.7 in all shots"),
     "dark": (GOOD, changed(POWER, np.s_[:, 1], 0.0), "intensity_1 has no light above the black level"),
 }
 
@@ -333,6 +383,26 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Any], str, str]] = {
         "drive,amplitude,phase_rad\n0,0,0\n2,0.6,0\n1,0.7,0\n",
         "is not monotone: drive=1 in row 3 follows 2",
     ),
+    "decimals": (
+        read_recording,
+        "probe_0_re;probe_0_im;intensity_0\n1;0;0,25\n",
+        "intensity_0 is '0,25' in row 1, which is not a finite number; write decimals with a point",
+    ),
+    "complex": (
+        read_recording,
+        "probe_0,intensity_0\n(0.5-0.5j),2\n",
+        "write its real and imaginary part into the columns probe_0_re and probe_0_im",
+    ),
+    "bright": (
+        read_drives,
+        "drive,amplitude,phase_rad\n0,0,0\n1,5,0\n",
+        "amplitude=5, and 1 is full transmission; divide all amplitudes by 5",
+    ),
+    "degrees": (
+        read_drives,
+        "drive,amplitude,phase_rad\n0,0,0\n1,0.5,90\n2,1,180\n",
+        "phase_rad turns by 2 rad from drive=0 to 1, too far to be interpolated; convert degrees",
+    ),
     "columns": (read_drives, "volts,amplitude\n0,0\n1,1\n", "has the columns volts, amplitude; give drive,"),
     "pixels": (read_frames, "pixel_1,pixel_2\n0,0\n", "has no column pixel_0"),
 }
@@ -351,6 +421,7 @@ BAD_FRAMES = {
     "saturated": (np.minimum(frames(), 1023), "counts are at the camera's maximum 1023"),
     "alike": (frames()[:, -5:], "too alike for a line"),
     "copied": (np.tile(frames(1), (20, 1)), "repeats one frame without any noise; record each frame anew"),
+    "cut off": (np.minimum(frames(), 800), "counts are equal to the largest one, 800, so that the camera"),
     "smoothed": (
         frames()[0] + np.random.default_rng(0).normal(size=(100, 100)) * np.linspace(9, 1, 100),
         "variances do not rise with the means",
@@ -364,6 +435,35 @@ def test_bad_frames_are_refused_with_the_cure(name: str) -> None:
     values, message = BAD_FRAMES[name]
     with pytest.raises(ValueError, match=re.escape(message)):
         photon_transfer(values, black_level=100.0)
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_tables_of_other_programs_are_read(separator: str, tmp_path: Path) -> None:
+    """With a byte order mark, the line ends of Windows, comments, and a header as numpy.savetxt writes it."""
+    plain = shots(tmp_path / "plain.csv", GOOD, POWER)
+    expected = read_recording(plain)
+    header, *rows = plain.read_text().replace(",", separator).splitlines()
+    files = {
+        "windows": "\r\n".join(["\ufeff" + header, *rows, ""]),
+        "comments": "\n".join(["# 4 pixels, 633 nm", header, *rows]),
+        "savetxt": "\n".join(["# 4 pixels, 633 nm", f"# {header}", *rows]),
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_bytes(text.encode())
+        for one, other in zip(read_recording(tmp_path / name)[:2], expected[:2], strict=True):
+            np.testing.assert_array_equal(one, other, err_msg=name)
+
+
+def test_options_are_checked_before_the_fit(tmp_path: Path) -> None:
+    file = shots(tmp_path / "shots.csv", GOOD, POWER)
+    for words, message in (
+        (["--frame_rate_hz=1e3"], "gives the device light only together with --frames"),
+        (["--frame_rate_hz=0", "--frames=frames.csv"], "--frame_rate_hz=0 must be positive"),
+        (["--detection=camera"], "--detection='camera' is unknown; choose"),
+        (["--black_level=nan"], "--black_level=nan must be a number of counts"),
+    ):
+        code, said, err = run_here(study, f"--recording={file}", f"--out={tmp_path / 'device'}", *words)
+        assert (code, said, message in err) == (2, "", True), err
 
 
 def test_arrays_are_read_like_columns(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ Writes the device OUT.npz, which every option for an engine takes, and the judge
 files of an earlier fit are not overwritten. A fit that is not sound is not written unless --keep is given.
 """
 
+import math
 import sys
 from typing import Any
 
@@ -18,6 +19,7 @@ from absl import flags
 from matplotlib.figure import Figure
 
 from fourier_attn import atomic, command, paths, provenance, style
+from fourier_attn.choices import check_choice
 from fourier_attn.optics import Engine
 from fourier_attn.optics.camera import PhotonTransfer, photon_transfer
 from fourier_attn.optics.device_fit import DeviceFit, device_arrays, fit_device
@@ -54,6 +56,7 @@ def main() -> None:
         raise ValueError(
             "--recording is needed: a file of probes and readings, see docs/optics/laboratory.md"
         )
+    _check_options()
     out = paths.given(options.out)
     report, picture = runs.new_files(out)
     device = out.with_name(f"{out.name}.npz")
@@ -69,13 +72,10 @@ def main() -> None:
     print("\n".join(described(recording, fit, noise)))
     if not (fit.sound or options.keep):
         raise ValueError(f"{fit.verdict().partition('. ')[2]}; --keep writes the device nevertheless")
-    detection = options.detection or _detection(recording)
-    if detection not in DETECTIONS:
-        raise ValueError(f"--detection={detection} is unknown; choose {', '.join(DETECTIONS)}")
     arrays = device_arrays(
         fit,
         shape,
-        detection,
+        options.detection or _detection(recording),
         drive_table=table,
         noise=noise,
         frame_rate_hz=options.frame_rate_hz,
@@ -89,6 +89,24 @@ def main() -> None:
     provenance.write(report, document)
     style.save(plot(document), picture)
     print(f"written to {device}, {report.name} and {picture.name}")
+
+
+def _check_options() -> None:
+    """Checks options before anything is read. Raises: ValueError."""
+    options = flags.FLAGS
+    if options.detection is not None:
+        check_choice("--detection", options.detection, DETECTIONS)
+    if options.frame_rate_hz is not None and not 0 < options.frame_rate_hz < math.inf:
+        raise ValueError(
+            f"--frame_rate_hz={options.frame_rate_hz:g} must be positive; give passes per second"
+        )
+    if options.frame_rate_hz is not None and options.frames is None:
+        raise ValueError(
+            "--frame_rate_hz gives the device light only together with --frames; record repeated frames, or "
+            "leave it out and set power_w in the configuration"
+        )
+    if not math.isfinite(options.black_level):
+        raise ValueError(f"--black_level={options.black_level} must be a number of counts")
 
 
 def described(recording: Recording, fit: DeviceFit, noise: PhotonTransfer | None) -> list[str]:
@@ -133,7 +151,18 @@ def facts(
       noise: of the camera, or None.
     """
     points = np.linspace(0, fit.measured.size - 1, min(POINTS, fit.measured.size)).astype(int)
-    numbers = ("fitted_db", "held_out_db", "floor_db", "expected_db", "sound", "unit", "lo_ratio")
+    numbers = (
+        "fitted_db",
+        "held_out_db",
+        "held_out_error_db",
+        "floor_db",
+        "expected_db",
+        "sound",
+        "unit",
+        "lo_ratio",
+        "change",
+        "change_error",
+    )
     document: dict[str, Any] = {name: getattr(fit, name) for name in numbers}
     document |= {"shape": shape, "shots": len(recording.probes), "held_out_shots": len(fit.measured)}
     document |= {
