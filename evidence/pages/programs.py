@@ -54,7 +54,8 @@ def predictions_table(results: Results, name: str) -> str:
     lines = []
     for row in documents[name]["rows"]:
         low, high = row["predicted_db"]
-        words = [row["program"], row["site"], str(row["stages"]), f"{row['measured_db']:.1f}"]
+        steps = f"{row['steps']:,}" if "steps" in row else "-"
+        words = [row["program"], steps, row["site"], str(row["stages"]), f"{row['measured_db']:.1f}"]
         lines.append([*words, f"{low:.1f} to {high:.1f}", "yes" if row["inside"] else "no"])
-    head = ["program", "call site", "stages", "measured, dB", "predicted, dB", "agrees"]
+    head = ["program", "trained steps", "call site", "stages", "measured, dB", "predicted, dB", "agrees"]
     return table(head, lines) + notes(documents)

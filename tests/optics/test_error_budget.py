@@ -133,5 +133,5 @@ def test_the_study(tmp_path: Path) -> None:
     assert "FNO: 2 of 2 inside" in said
     first, second = json.loads(out.with_suffix(".json").read_text())["rows"]
     assert (first["site"], first["stages"], second["site"]) == ("0 rfft 33 x 33", 1, "1 irfft 33 x 33")
-    line = f"| FNO | 0 rfft 33 x 33 | 1 | {first['measured_db']:.1f} |"
+    line = f"| FNO | - | 0 rfft 33 x 33 | 1 | {first['measured_db']:.1f} |"
     assert line in predictions_table(Results(tmp_path), "predictions")

@@ -97,13 +97,12 @@ def main() -> None:
     options = flags.FLAGS
     engine = preset(options.engine)
     check_choices("--programs", options.programs, PROGRAMS)
-    programs: dict[str, tuple[Callable[[], Program], dict[str, Any]]] = {
-        name: (PROGRAMS[name], {}) for name in options.programs
-    }
+    programs: dict[str, tuple[Callable[[], Program], dict[str, Any]]] = {}
     for directory in runs.directories() if options.workdir else ():
         config, _, at, _ = restore_state(directory)
         name = f"{config.model.mixer.name}, trained"
         programs[name] = (lambda directory=directory: trained(directory), {"steps": int(at.step)})
+    programs |= {name: (PROGRAMS[name], {}) for name in options.programs}
     found = []
     for name, (made, facts) in programs.items():
         own = rows(made(), engine)
