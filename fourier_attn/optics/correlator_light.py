@@ -23,6 +23,8 @@ from fourier_attn.optics.transforms import backwards
 
 OTHER_SEED = 0x2545F491  # of the second lens, whose errors are others
 
+ROUNDING = 32  # in the least numbers that a transform of the brightest field can tell apart
+
 
 class JointTransform(NamedTuple):
     """Holds the terms of a joint transform correlator's output, each read by detectors of its own.
@@ -37,8 +39,8 @@ class JointTransform(NamedTuple):
     auto: Array
 
 
-@jax.jit
-def four_f(x: Array, h: Array, engine: Engine, plane: Modulator, key: Key) -> Array:
+@partial(jax.jit, static_argnames="rails")
+def four_f(x: Array, h: Array, engine: Engine, plane: Modulator, key: Key, *, rails: bool = False) -> Array:
     """Runs a 4f correlator, with the derivative that the engine asks for.
 
     Args:
@@ -47,17 +49,18 @@ def four_f(x: Array, h: Array, engine: Engine, plane: Modulator, key: Key) -> Ar
       engine: the engine.
       plane: modulators of the filter plane, with their range.
       key: PRNG key of the noise.
+      rails: whether no field at the detectors is negative; default False.
     """
     batch = broadcast(x.shape[:-2], h.shape[:-2])
     x, h = (jnp.broadcast_to(part, (*batch, *engine.shape)) for part in (x, h))
-    y = _filtered(x, h, engine, plane, key)
+    y = _filtered(x, h, engine, plane, key, rails)
     if engine.backward == "model":
         return y
     ideal = Modulator(encode=plane.encode, dac_range=plane.dac_range)
-    return _follow(_filtered(x, h, engine.ideal(), ideal, None), y)
+    return follow(_filtered(x, h, engine.ideal(), ideal, None, rails), y)
 
 
-def _filtered(x: Array, h: Array, engine: Engine, plane: Modulator, key: Key) -> Array:
+def _filtered(x: Array, h: Array, engine: Engine, plane: Modulator, key: Key, rails: bool) -> Array:
     """Runs a 4f correlator on apertures that have a filter each."""
     keys = split(key)
     scale, field = write(x, engine, keys.writing)
@@ -66,13 +69,23 @@ def _filtered(x: Array, h: Array, engine: Engine, plane: Modulator, key: Key) ->
     bank = engine.replace(modulator=plane, monitor=None)
     plain = plane.dac_range == "auto" and bank.scale_free
     other, transmissions = write(h, bank, keys.factor, plain=plain, bank=SECOND_BANK)
-    field = propagate(field * transmissions, _other_lens(engine))
-    return _upright(read(field, None, scale * other, engine, keys, lenses=2), engine)
+    field = propagate(field * transmissions, other_lens(engine))
+    y = read(field, None, scale * other, engine, keys, lenses=2)
+    if rails:
+        y = _grow(y, field, _brightest(field), scale * other, engine)
+    return upright(y, engine)
 
 
-@partial(jax.jit, static_argnames=("plane", "boundary"))
+@partial(jax.jit, static_argnames=("plane", "boundary", "rails"))
 def joint_planes(
-    x: Array, kernel: Array, engine: Engine, key: Key, plane: JointPlane, boundary: str
+    x: Array,
+    kernel: Array,
+    engine: Engine,
+    key: Key,
+    plane: JointPlane,
+    boundary: str,
+    *,
+    rails: bool = False,
 ) -> JointTransform:
     """Runs a joint transform correlator, with the derivative that the engine asks for.
 
@@ -83,35 +96,70 @@ def joint_planes(
       key: PRNG key of the noise.
       plane: places of signal and kernel.
       boundary: "zero", "valid" or "full".
+      rails: whether no field at the detectors is negative; default False.
     """
     batch = broadcast(x.shape[:-2], kernel.shape[:-2])
     x, kernel = (jnp.broadcast_to(part, (*batch, *part.shape[-2:])) for part in (x, kernel))
-    y = _both_planes(x, kernel, engine, key, plane, boundary)
+    y = _both_planes(x, kernel, engine, key, plane, boundary, rails)
     if engine.backward == "model":
         return y
-    return jax.tree.map(_follow, _both_planes(x, kernel, engine.ideal(), None, plane, boundary), y)
+    ideal = _both_planes(x, kernel, engine.ideal(), None, plane, boundary, rails)
+    return jax.tree.map(follow, ideal, y)
 
 
 def _both_planes(
-    x: Array, kernel: Array, engine: Engine, key: Key, plane: JointPlane, boundary: str
+    x: Array, kernel: Array, engine: Engine, key: Key, plane: JointPlane, boundary: str, rails: bool
 ) -> JointTransform:
     """Runs a joint transform correlator on signals that have a kernel each."""
     names = ("spectrum", "cross", "auto")
     first, second, third = (split(None if key is None else stream(key, name)) for name in names)
+    one_pass = {"reference": second.receiver.reference}  # lights all detectors of the second plane
+    third = third._replace(
+        laser=second.laser, drift=second.drift, receiver=third.receiver._replace(**one_pass)
+    )
     left, field = write(x, engine, first.writing, plain=False)
     right, other = write(kernel, _own_scale(engine), first.factor, plain=False, bank=SECOND_BANK)
     field = _placed(field, plane, 0) + _placed(other, plane, plane.offset)
     joint = read(propagate(field, engine), None, jnp.ones_like(left), _camera(engine), first)
-    other_plane = _other_lens(engine)
+    other_plane = other_lens(engine)
+    joint = jnp.where(joint < 0, 0.0, joint)  # noise below zero is not written
     scale, field = write(joint, _amplitudes(other_plane, plane), second.writing)
     output = propagate(field, other_plane)
     scale = scale * plane.points**0.5
 
     def detectors(places: tuple[list[int], list[int]], keys: PassKeys, factor: Array) -> Array:
-        return read(_at(output, places), None, scale * factor, other_plane, keys)
+        light = _at(output, places)
+        y = read(light, None, scale * factor, other_plane, keys)
+        return _grow(y, light, _brightest(output), scale * factor, engine) if rails else y
 
     cross = detectors(plane.cross(boundary), second, left * right)
     return JointTransform(cross, detectors(plane.auto(), third, jnp.ones_like(left)))
+
+
+def _brightest(field: Array) -> Array:
+    return jnp.max(jnp.abs(field), axis=(-2, -1), keepdims=True)
+
+
+def _grow(y: Array, field: Array, brightest: Array, scale: Array, engine: Engine) -> Array:
+    """Returns amplitudes of rails, with the derivative of the field in the dark, where a root has none.
+
+    The field of rails is not negative, so it can only grow where it is 0 but for rounding. Where noise or
+    levels hide such a field, no derivative is added.
+
+    Args:
+      y: amplitudes as they are read.
+      field: light at the detectors, (passes, ...).
+      brightest: largest amplitude of each aperture's light.
+      scale: of the field.
+      engine: the engine.
+    """
+    receiver = engine.receiver
+    if receiver.detection != "amplitude" or engine.photons is not None or receiver.adc_bits is not None:
+        return y
+    eta = engine.device.transmission
+    light = jnp.mean(field.real, axis=0) * scale / jnp.sqrt(jnp.asarray(eta, scale.dtype))
+    dark = jnp.mean(jnp.abs(field) <= ROUNDING * jnp.finfo(y.dtype).eps * brightest, axis=0) == 1
+    return jnp.where(dark, follow(light, y), y)
 
 
 def _own_scale(engine: Engine) -> Engine:
@@ -120,8 +168,12 @@ def _own_scale(engine: Engine) -> Engine:
     return dataclasses.replace(engine, modulator=modulator, monitor=None)
 
 
-def _other_lens(engine: Engine) -> Engine:
-    """Returns the engine with its second lens, whose errors are drawn apart from those of the first."""
+def other_lens(engine: Engine) -> Engine:
+    """Returns the engine with its second lens, whose errors are drawn apart from those of the first.
+
+    Args:
+      engine: the engine with the first lens.
+    """
     device = dataclasses.replace(engine.device, seed=engine.device.seed ^ OTHER_SEED)
     return dataclasses.replace(engine, device=device)
 
@@ -163,16 +215,26 @@ def _at(y: Array, places: tuple[list[int], list[int]]) -> Array:
     return jnp.take(jnp.take(y, rows, axis=-2), columns, axis=-1)
 
 
-def _upright(y: Array, engine: Engine) -> Array:
-    """Reads the camera backwards, around the optical axis."""
+def upright(y: Array, engine: Engine) -> Array:
+    """Returns what a camera behind two lenses reads, read backwards around the optical axis.
+
+    Args:
+      y: at the camera.
+      engine: the engine, with its lens.
+    """
     axes = (-2, -1) if engine.lens == "2d" else (-1,)
     if not engine.centered:
         return backwards(y, axes)
     return jnp.fft.fftshift(backwards(jnp.fft.ifftshift(y, axes), axes), axes)
 
 
-def _follow(exact: Array, made: Array) -> Array:
-    """Returns a result with the derivative of another one."""
+def follow(exact: Array, made: Array) -> Array:
+    """Returns a result with the derivative of another one.
+
+    Args:
+      exact: has the derivative.
+      made: has the values.
+    """
     return exact + jax.lax.stop_gradient(made - exact)
 
 

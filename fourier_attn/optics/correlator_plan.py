@@ -7,6 +7,7 @@ import math
 from typing import NamedTuple
 
 from fourier_attn.choices import check_choice
+from fourier_attn.optics.coherence import is_coherent
 from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.rails import count_rails
 from fourier_attn.optics.schedule import DigitalWork
@@ -22,10 +23,10 @@ class JointPlane(NamedTuple):
 
         p = n + max(n, r) - 1,   N >= 2 (p + r) - 1
 
-    A guard distance of $max(n, r) - 1$ dark pixels is between them, and the rest is dark, too. The output
-    plane holds three terms, which do not overlap. Let L be the distance from its axis. The auto-correlations
-    are at $|L| < max(n, r)$. The correlation $y[i]$ of the signal with the kernel is at $L = p - i$, so that
-    $p - n < L < p + r$, and its mirror image is at $-L$.
+    A guard distance of $max(n, r) - 1$ dark pixels is between them, and the rest is dark, too. A mask covers
+    dark pixels, so that they do not leak. The output plane holds three terms, which do not overlap. Let L be
+    the distance from its axis. The auto-correlations are at $|L| < max(n, r)$. The correlation $y[i]$ of the
+    signal with the kernel is at $L = p - i$, so that $p - n < L < p + r$, and its mirror image is at $-L$.
 
     A spherical lens also transforms the columns. There the signal and the kernel begin in the same row, and
     $N1 >= n1 + r1 - 1$ rows are enough. A cylindrical lens correlates each row with its own kernel.
@@ -151,6 +152,36 @@ def check_kernel(x: tuple[int, ...], kernel: tuple[int, ...], engine: Engine) ->
         )
 
 
+def check_engine(engine: Engine, *, joint: bool = False) -> None:
+    """Checks that an engine can be that of two lenses.
+
+    Args:
+      engine: the engine.
+      joint: whether a camera reads between the lenses; default False.
+    Raises: ValueError for what only one lens has.
+    """
+    if engine.device.transfer is not None or engine.device.file is not None:
+        raise ValueError("a measured device is of one lens, and a correlator has two; use parameters instead")
+    if not is_coherent(engine) or engine.channels.count > 1:
+        raise ValueError(
+            "a correlator needs coherent light in one channel; set source_pixels=None, line_width_rms=None, "
+            "wavelengths=1 and apertures=1"
+        )
+    if engine.backward not in ("model", "ideal"):
+        raise ValueError(f"backward={engine.backward!r} is for one lens; use 'model' or 'ideal'")
+    for name, off in (("dc_block", False), ("slices", 1), ("input_factors", None), ("output_factors", None)):
+        value = getattr(engine, name)
+        if value is not off and (name in ("input_factors", "output_factors") or value != off):
+            raise ValueError(
+                f"{name}={value!r:.40} needs the field behind one lens; use engine.replace({name}={off})"
+            )
+    if joint and engine.detector.passes > 1:
+        raise ValueError(
+            f"detection={engine.receiver.detection!r} takes {engine.detector.passes} passes, and a joint "
+            "transform correlator reads in one; use 'intensity' or 'amplitude'"
+        )
+
+
 class CorrelatorPlan(NamedTuple):
     """Counts what a correlator takes.
 
@@ -179,7 +210,7 @@ def plan_correlator(
     *,
     encoding: str | None = None,
     signed: str = "both",
-    real: bool = True,
+    real: tuple[bool, bool] = (True, True),
 ) -> CorrelatorPlan:
     """Plans a correlator with an intensity read-out.
 
@@ -192,24 +223,30 @@ def plan_correlator(
       kernel: shape of the kernels, or of the transmissions of "4f".
       engine: the engine, with its aperture.
       encoding, signed: as the operation has them.
-      real: whether inputs and kernels are real; default True.
-    Raises: ValueError for sizes that do not fit.
+      real: whether inputs are real, and whether kernels are; default both.
+    Raises: ValueError for sizes that do not fit, an encoding of "4f", or an engine that is for one lens.
     """
     joint = operation == "joint_transform_correlate"
+    check_engine(engine, joint=joint)
     if joint:
         joint_plane(x, kernel, engine)
     else:
         check_kernel(x, kernel, engine)
-    counts = count_rails(encoding, signed, real=(real, real))
+    if operation == "4f" and kernel[-2:] != engine.shape:
+        raise ValueError(f"kernel={kernel} of '4f' are transmissions and must end in {engine.shape}")
+    if operation == "4f" and encoding is not None:
+        raise ValueError(f"encoding={encoding!r} has no meaning for '4f'; use '4f_correlate'")
+    counts = count_rails(encoding, signed, real=real)
     pairs = math.prod(counts)
     arrays = math.prod(broadcast(x[:-2], kernel[:-2]))
-    points = math.prod(engine.shape)
     filters = math.prod(kernel[:-2]) * counts[1]
     work = 0.0
     if operation == "4f_correlate":
-        work += filters * 5 * points * math.log2(max(points, 1))
+        rows, columns = engine.shape
+        transforms, points = (kernel[-2], columns) if engine.lens == "1d" else (1, rows * columns)
+        work += 5.0 * filters * transforms * points * math.log2(points)
     if encoding is not None:  # a root and a sum
-        work += 2.0 * points * arrays * pairs
+        work += 2.0 * math.prod(x[-2:]) * arrays * pairs
     return CorrelatorPlan(
         frames=arrays * pairs * (2 if joint else 1),
         factors=0 if joint else arrays * pairs,

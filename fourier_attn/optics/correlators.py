@@ -15,9 +15,8 @@ from jaxtyping import Array, Inexact, Num
 from fourier_attn.choices import check_choice
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.optics import ranges
-from fourier_attn.optics.coherence import is_coherent
 from fourier_attn.optics.correlator_light import JointTransform, four_f, joint_planes, spectrum
-from fourier_attn.optics.correlator_plan import check_kernel, joint_plane
+from fourier_attn.optics.correlator_plan import check_engine, check_kernel, joint_plane
 from fourier_attn.optics.drift import timed
 from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.operations import widen
@@ -71,7 +70,7 @@ def optical_4f(
     if h.shape[-2:] != engine.shape:
         raise ValueError(f"h of shape {h.shape} must end in the aperture {engine.shape}; see matched_filter")
     plane = _filter_plane(engine, filter_plane)
-    check_engine(engine, plane, key)
+    check_run(engine, plane, key)
     _check_written("x", x, engine.modulator, "optical_4f_correlate with encoding='two_rail'")
     _check_written("h", h, plane, "matched_filter(..., kind='amplitude')")
     values = known(h)
@@ -125,15 +124,14 @@ def optical_4f_correlate(
             f"encode={plane.encode!r} of the filter plane does not write the spectrum of a kernel; use "
             "filter_plane=Modulator(), or optical_4f with matched_filter"
         )
-    check_engine(engine, plane, key)
+    check_run(engine, plane, key)
     inputs, kernels = pair_rails(widen(x), widen(kernel), encoding, signed)
-    _check_written("x", x if encoding is None else None, engine.modulator, "encoding='two_rail'")
-    engine, plane = (
-        _linear(engine, encoding),
-        dataclasses.replace(plane, dac_range="auto", dac_full_scale=None),
-    )
+    if encoding is None:
+        _check_written("x", x, engine.modulator, "encoding='two_rail'")
+    plane = dataclasses.replace(plane, dac_range="auto", dac_full_scale=None)
     spectra = spectrum(kernels.parts, engine)
-    y = four_f(inputs.parts, spectra, _timed(engine), plane, key)
+    engine = _timed(_linear(engine, encoding))
+    y = four_f(inputs.parts, spectra, engine, plane, key, rails=encoding is not None)
     return sum_rails(y, inputs, kernels, encoding)
 
 
@@ -152,7 +150,7 @@ def matched_filter(
 
     Args:
       kernel: w, (..., r1, r2).
-      shape: (N1, N2) of the aperture.
+      shape: (N1, N2) of the aperture. The result has zero frequency first; shift it for a centered engine.
       kind: "complex" (default), "phase" or "amplitude".
       lens: "2d" (default), or "1d" for a cylindrical lens; then kernels have one row or N1.
     Raises: ValueError for a kernel that does not fit on the aperture.
@@ -192,7 +190,7 @@ def joint_transform(
             f"auto-correlations of {plane.tallest} rows overlap themselves on {engine.shape[0]} rows; use "
             f"{2 * plane.tallest - 1}, or joint_transform_correlate, which does not read them"
         )
-    check_engine(engine, engine.modulator, key, joint=True)
+    check_run(engine, engine.modulator, key, joint=True)
     for name, values in (("x", x), ("kernel", kernel)):
         _check_written(name, values, engine.modulator, "joint_transform_correlate with encoding='two_rail'")
     return joint_planes(widen(x), widen(kernel), _timed(engine), key, plane, boundary)
@@ -239,17 +237,26 @@ def joint_transform_correlate(
     Source: Weaver and Goodman 1966; on a chip with cylindrical lenses, arXiv 2211.05276.
     """
     plane = joint_plane(x.shape, kernel.shape, engine, boundary)
-    check_engine(engine, engine.modulator, key, joint=True)
+    check_run(engine, engine.modulator, key, joint=True)
     inputs, kernels = pair_rails(widen(x), widen(kernel), encoding, signed)
-    for name, values in (("x", x), ("kernel", kernel)):
-        _check_written(name, values if encoding is None else None, engine.modulator, "encoding='two_rail'")
-    engine = _timed(_linear(engine, encoding))
-    y = joint_planes(inputs.parts, kernels.parts, engine, key, plane, boundary).cross
+    if encoding is None:
+        _check_written("x", x, engine.modulator, "encoding='two_rail'")
+        _check_written("kernel", kernel, engine.modulator, "encoding='two_rail'")
+    engine, rails = _timed(_linear(engine, encoding)), encoding is not None
+    y = joint_planes(inputs.parts, kernels.parts, engine, key, plane, boundary, rails=rails).cross
     return sum_rails(y, inputs, kernels, encoding)
 
 
 def _linear(engine: Engine, encoding: str | None) -> Engine:
-    """Returns the engine that reads the root of an intensity, where rails are summed."""
+    """Returns the engine that reads the root of an intensity, where rails are summed.
+
+    Raises: ValueError for modulators that do not write the amplitudes of rails.
+    """
+    if encoding is not None and engine.modulator.encode == "phase":
+        raise ValueError(
+            f"encode='phase' writes no amplitudes, and encoding={encoding!r} has no phases; use "
+            "encode='amplitude', or encoding=None"
+        )
     if encoding is None or engine.receiver.detection != "intensity":
         return engine
     return engine.replace(detection="amplitude")
@@ -266,44 +273,25 @@ def _filter_plane(engine: Engine, plane: Modulator | None) -> Modulator:
     return plane
 
 
-def check_engine(engine: Engine, plane: Modulator, key: Key, *, joint: bool = False) -> None:
-    """Checks that an engine can be that of two lenses.
+def check_run(engine: Engine, plane: Modulator, key: Key, *, joint: bool = False) -> None:
+    """Checks that an engine can run as a correlator with this key.
 
     Args:
       engine: the engine.
       plane: modulators of the filter plane.
       key: PRNG key of the noise.
       joint: whether a camera reads between the lenses; default False.
-    Raises: ValueError for what only one lens has, or a missing key.
+    Raises: ValueError for ranges that were not calibrated, what only one lens has, or a missing key.
     """
     ranges.check_ranges(engine)
-    if engine.device.transfer is not None or engine.device.file is not None:
-        raise ValueError("a measured device is of one lens, and a correlator has two; use parameters instead")
-    if not is_coherent(engine) or engine.channels.count > 1:
-        raise ValueError(
-            "a correlator needs coherent light in one channel; set source_pixels=None, line_width_rms=None, "
-            "wavelengths=1 and apertures=1"
-        )
-    if engine.backward not in ("model", "ideal"):
-        raise ValueError(f"backward={engine.backward!r} is for one lens; use 'model' or 'ideal'")
-    for name, off in (("dc_block", False), ("slices", 1), ("input_factors", None), ("output_factors", None)):
-        value = getattr(engine, name)
-        if value is not off and (name in ("input_factors", "output_factors") or value != off):
-            raise ValueError(
-                f"{name}={value!r:.40} needs the field behind one lens; use engine.replace({name}={off})"
-            )
-    if joint and engine.detector.passes > 1:
-        raise ValueError(
-            f"detection={engine.receiver.detection!r} takes {engine.detector.passes} passes, and a joint "
-            "transform correlator reads in one; use 'intensity' or 'amplitude'"
-        )
+    check_engine(engine, joint=joint)
     if key is None and (engine.noisy or Engine(modulator=plane).noisy):
         raise ValueError("this engine is noisy: pass key=jax.random.key(...)")
 
 
-def _check_written(name: str, values: Array | None, modulator: Modulator, cure: str) -> None:
+def _check_written(name: str, values: Array, modulator: Modulator, cure: str) -> None:
     """Checks that modulators write such numbers."""
-    if values is None or modulator.encode in ("complex", "phase"):
+    if modulator.encode in ("complex", "phase"):
         return
     if jnp.iscomplexobj(values):
         raise ValueError(

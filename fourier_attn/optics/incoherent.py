@@ -18,23 +18,21 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, Float, Num
 
 from fourier_attn.choices import check_choice
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.optics import device
 from fourier_attn.optics.coherence import is_coherent
-from fourier_attn.optics.correlators import check_engine
+from fourier_attn.optics.correlator_light import follow, other_lens, spectrum, upright
+from fourier_attn.optics.correlators import check_run
 from fourier_attn.optics.drift import timed
 from fourier_attn.optics.engine import read, split, write
 from fourier_attn.optics.engine_spec import Engine
+from fourier_attn.optics.rails import count_rails, known
 from fourier_attn.optics.random import Key
-from fourier_attn.optics.transforms import backwards
 
 MOST_PIXELS = 4_096  # of a device with errors, whose point spread function changes from pixel to pixel
-OTHER_SEED = 0x2545F491  # of the second lens, whose errors are others
-RAILS = {"both": (2, 2), "input": (2, 1), "kernel": (1, 2)}
 
 
 @takes_arrays
@@ -51,9 +49,9 @@ def optical_incoherent_correlate(
 
         y[n] = sum_m w[m] x[n + m],   H = conj(F sqrt(w)) / max|F sqrt(w)|
 
-    Modulators write the amplitudes $sqrt(x)$, the filter H has no gain, and a camera reads intensities. A
-    device with errors has a point spread function for each pixel, the power of its coherent image. The
-    derivative is straight through the modulators.
+    Modulators write the amplitudes $sqrt(x)$, and a camera reads intensities. The filter H is a plate without
+    gain, levels or noise. A device with errors has a point spread function for each pixel, the power of its
+    coherent image. The derivative is straight through the modulators.
 
         >>> engine = Engine(shape=(1, 4)).replace(detection="intensity")
         >>> x, w = jnp.array([[0.0, 1.0, 2.0, 3.0]]), jnp.array([[1.0, -1.0]])
@@ -79,13 +77,12 @@ def optical_incoherent_correlate(
             raise ValueError(
                 f"the {name} must not be complex ({values.dtype}); use optical_dft2: intensities are real"
             )
-        if count == 2 or isinstance(values, Tracer) or values.size == 0:
-            continue
-        if (lowest := float(np.min(np.asarray(values)))) < 0:
+        array = known(values)
+        if count == 1 and array is not None and (lowest := float(np.min(array))) < 0:
             raise ValueError(
                 f"the {name} reaches {lowest:.4g}, but light has no sign; use encoding='two_rail'"
             )
-    check_engine(engine, engine.modulator, key)
+    check_run(engine, engine.modulator, key)
     x, kernel = (part if part.dtype == jnp.float64 else part.astype(jnp.float32) for part in (x, kernel))
     return _rails(x, kernel.astype(x.dtype), engine.replace(device=timed(engine.device)), key, rails)
 
@@ -101,17 +98,18 @@ def check_incoherent(
       encoding, signed: as `optical_incoherent_correlate` has them.
     Raises: ValueError for what `optical_incoherent_correlate` refuses by shapes and parameters.
     """
-    check_choice("signed", signed, RAILS)
     if encoding is not None:
         check_choice("encoding", encoding, ("two_rail",), ", or None")
+    rails = count_rails(encoding, signed, real=(True, True))
     if not is_coherent(engine) or engine.channels.count > 1:
         raise ValueError(
             "incoherent light has no modes, and is emulated in one channel; set source_pixels=None, "
             "line_width_rms=None, wavelengths=1 and apertures=1"
         )
-    if x[-2:] != engine.shape:
+    if x[-2:] != engine.shape or 0 in x:
         raise ValueError(
-            f"x of shape {x} must end in the aperture {engine.shape}; cut it into tiles, or pad it"
+            f"x of shape {x} must end in the aperture {engine.shape}, and have no empty axis; cut it into "
+            "tiles, or pad it"
         )
     if len(kernel) != 2 or any(r > n for r, n in zip(kernel, engine.shape, strict=True)) or 0 in kernel:
         raise ValueError(f"kernel of shape {kernel} must be (r1, r2), at most the aperture {engine.shape}")
@@ -130,7 +128,7 @@ def check_incoherent(
             f"an aperture {engine.shape} with errors of the device has too many pixels for its matrix; use "
             f"at most {MOST_PIXELS}, or leave static errors None"
         )
-    return (1, 1) if encoding is None else RAILS[signed]
+    return rails
 
 
 def lossless(engine: Engine) -> Engine:
@@ -151,7 +149,7 @@ def _rails(x: Array, kernel: Array, engine: Engine, key: Key, rails: tuple[int, 
 
 def _parts(x: Array, rails: int) -> list[Array]:
     """Returns the positive part, and the negative one for a second rail; 0 is in the first."""
-    return [jnp.where(x >= 0, x, 0.0), jnp.where(x < 0, -x, 0.0)][:rails]
+    return [jnp.where(x < 0, 0.0, x), jnp.where(x < 0, -x, 0.0)][:rails]
 
 
 def _image(x: Array, kernel: Array, engine: Engine, key: Key) -> Array:
@@ -160,7 +158,7 @@ def _image(x: Array, kernel: Array, engine: Engine, key: Key) -> Array:
     scale, field = write(jnp.sqrt(jax.lax.stop_gradient(x)), engine, keys.writing)
     bright = x / scale**2
     made = field.real**2 + field.imag**2
-    light = bright[None] + jax.lax.stop_gradient(made - bright[None])
+    light = follow(bright[None], made)
     image, gain = _through_filter(light, kernel, engine)
     dark = jax.lax.complex(jnp.zeros_like(image), jnp.zeros_like(image))
     return read(dark, image, scale * gain, engine, keys, lenses=2)
@@ -168,34 +166,23 @@ def _image(x: Array, kernel: Array, engine: Engine, key: Key) -> Array:
 
 def _through_filter(light: Array, kernel: Array, engine: Engine) -> tuple[Array, Array]:
     """Returns intensities at the camera, and the amplitude that the filter was divided by."""
-    padded = jnp.pad(kernel, [(0, n - r) for n, r in zip(engine.shape, kernel.shape, strict=True)])
-    positive = padded > 0
-    root = jnp.where(positive, jnp.sqrt(jnp.where(positive, padded, 1.0)), 0.0)
-    spectrum = jnp.conj(jnp.fft.fft2(root))
-    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(spectrum)))
+    lit = jnp.where(kernel == 0, 1.0, kernel)  # the root has no derivative in the dark
+    h = spectrum(jnp.where(kernel == 0, 0.0, jnp.sqrt(lit)), engine)
+    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(h)))
     largest = jnp.where(largest > 0, largest, 1.0)
     if device.is_exact(lossless(engine)):
-        spread = backwards(padded, (-2, -1)) / largest**2
-        product = jnp.fft.fft2(light) * jnp.fft.fft2(spread).reshape((1,) * (light.ndim - 2) + engine.shape)
-        image = jnp.maximum(jnp.fft.ifft2(product).real, 0.0)
+        transfer = jnp.conj(jnp.fft.fft2(kernel / largest**2, engine.shape))
+        product = jnp.fft.fft2(light) * transfer.reshape((1,) * (light.ndim - 2) + engine.shape)
+        image = jnp.fft.ifft2(product).real
+        image = follow(image, jnp.maximum(image, 0.0))  # rounding may be below zero, and power is not
         return image * jnp.asarray(engine.device.transmission, image.dtype), largest
-    spots = jnp.abs(_spots(spectrum / largest.astype(spectrum.dtype), engine)) ** 2
+    spots = jnp.abs(_spots(h / largest.astype(h.dtype), engine)) ** 2
     rows = light.reshape(-1, spots.shape[0])
     return jnp.matmul(rows, spots, precision="highest").reshape(light.shape), largest
 
 
 def _spots(h: Array, engine: Engine) -> Array:
     """Returns the field of each pixel's image, a row for each pixel, upright."""
-    second = dataclasses.replace(
-        engine, device=dataclasses.replace(engine.device, seed=engine.device.seed ^ OTHER_SEED)
-    )
     middle = device.matrix(lossless(engine), h.dtype).reshape(-1, *engine.shape)
-    if engine.centered:
-        h = jnp.fft.fftshift(h)
-    image = device.propagate(middle * h[None], second)
-    axes = (-2, -1)
-    if engine.centered:
-        image = jnp.fft.fftshift(backwards(jnp.fft.ifftshift(image, axes), axes), axes)
-    else:
-        image = backwards(image, axes)
+    image = upright(device.propagate(middle * h[None], other_lens(engine)), engine)
     return image.reshape(len(image), -1)

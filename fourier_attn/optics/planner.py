@@ -83,7 +83,7 @@ def plan(
     boundary: str = "circular",
     multiply: str = "digital",
     prefer: str = "error",
-    real: bool | None = None,
+    real: bool | tuple[bool, bool] | None = None,
     encoding: str | None = None,
     signed: str = "both",
 ) -> Plan:
@@ -103,7 +103,7 @@ def plan(
       engine: the engine, with its aperture.
       axes, shape (or grid), boundary, multiply, prefer: as the operation has them.
       real: whether the arguments of "dft", or of a correlator, are real; None, the default, is complex for
-        "dft" and real for correlators.
+        "dft" and real for correlators. A pair says it of input and kernel.
       encoding, signed: of correlators, as the operation has them.
     Raises: ValueError for sizes that no plan covers.
     """
@@ -126,9 +126,8 @@ def plan(
         frames, digital = chosen.frames(arrays), chosen.digital(arrays)
         lots = chosen.frames(arrays, engine.channels.count)
     elif operation in CORRELATORS:
-        chosen = plan_correlator(
-            operation, x, kernel, engine, encoding=encoding, signed=signed, real=real is not False
-        )
+        both = real if isinstance(real, tuple) else (real is not False, real is not False)
+        chosen = plan_correlator(operation, x, kernel, engine, encoding=encoding, signed=signed, real=both)
         frames, digital = chosen.frames, chosen.digital
         factors, factor_arrays, lots = chosen.factors, chosen.factor_arrays, chosen.frames
     else:

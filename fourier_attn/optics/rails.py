@@ -37,10 +37,13 @@ def count_rails(encoding: str | None, signed: str, *, real: tuple[bool, bool]) -
       encoding: "two_rail", "bias", or None for one pass.
       signed: "both", or "input" or "kernel" where the other one has no negative numbers.
       real: whether the input is real, and whether the kernel is.
-    Raises: ValueError for an unknown word, and for complex numbers that are said to have no sign.
+    Raises: ValueError for an unknown word, for complex numbers that are said to have no sign, and for
+      `signed` without an encoding.
     """
     check_choice("signed", signed, SIGNED)
     if encoding is None:
+        if signed != "both":
+            raise ValueError(f"signed={signed!r} needs an encoding; use encoding='two_rail'")
         return 1, 1
     check_choice("encoding", encoding, ENCODINGS, ", or None")
     counts = []

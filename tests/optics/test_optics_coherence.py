@@ -68,6 +68,23 @@ def test_visibility_is_the_transform_of_the_source(engine: Engine) -> None:
     np.testing.assert_allclose(found, expected, atol=2e-3)
 
 
+@pytest.mark.parametrize("shape", ["gaussian", "uniform"])
+@pytest.mark.parametrize("size", [0.2, 0.5, 1.0, 1.6])
+def test_points_that_a_source_needs(shape: str, size: float) -> None:
+    """An error of 0.1 % up to half an aperture with a reference, and of the whole one without."""
+    few, many = (math.pi * size) ** 2 / 2 + 6, 2 * (math.pi * size) ** 2 + 6
+    if shape == "uniform":
+        few, many = 16 * math.sqrt(size) + 2, 23 * math.sqrt(size) + 2
+    for points, farthest in ((few, 0.5), (many, 1.0)):
+        engine = made(
+            shape=(1, 100), source_pixels=size, source_shape=shape, source_modes=math.ceil(points), lens="1d"
+        )
+        pixels = np.arange(int(100 * farthest) + 1)
+        separation = jnp.asarray(np.stack([0 * pixels, pixels], -1), jnp.float32)
+        found = np.asarray(mutual_coherence(modes(engine), separation, engine))
+        assert np.max(np.abs(found - visibility(shape, size, pixels, 100))) < 1e-3
+
+
 @pytest.mark.parametrize("detection", ["hybrid90", "psi4", "linear3", "homodyne_re"])
 def test_a_reference_sees_the_array_times_the_visibility(detection: str) -> None:
     x = waves(2, N1, N2)

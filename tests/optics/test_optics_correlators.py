@@ -320,6 +320,9 @@ def test_plans_count_the_frames_that_run(monkeypatch: pytest.MonkeyPatch) -> Non
     ]
     assert [planned.frames for planned in plans] == [*sent[:3], 2 * sent[3]]
     assert sent == [3, 24, 54, 12]
+    mixed = plan("4f_correlate", (5, 6), CAMERA, kernel=(2, 3), encoding="two_rail", real=(True, False))
+    optical_4f_correlate(x[0], waves(2, 3), CAMERA, encoding="two_rail")
+    assert mixed.frames == sent[-1] == 8
     averaged = CAMERA.replace(averages=3)
     planned = plan("4f_correlate", (3, 5, 6), averaged, kernel=w.shape, encoding="two_rail")
     assert (planned.passes, planned.stages, planned.factors, planned.factor_arrays) == (72, 1, 24, 4)
@@ -340,6 +343,8 @@ def test_time_and_energy_follow_the_passes() -> None:
     assert (rails.dac, rails.adc) == pytest.approx((8 * plain.dac, 4 * plain.adc))
     assert (both.dac, both.adc) == pytest.approx((2 * plain.dac, 2 * plain.adc))
     assert rails.digital > 0
+    rows = plan("4f_correlate", (4, 30), e.replace(lens="1d"), kernel=(4, 2)).digital_flops
+    assert rows == pytest.approx(4 * 5 * 30 * math.log2(30))  # a spectrum of each row
 
 
 # Derivatives and transformations
@@ -354,6 +359,50 @@ def test_derivatives_are_those_of_finite_differences() -> None:
     check(partial(optical_4f_correlate, engine=engine, encoding="two_rail"), (x, w))
     weak = made(shape=(2, 30), detection="amplitude", lens="1d")
     check(partial(joint_transform_correlate, engine=weak), (uniform(2, 5) + 0.5, uniform(2, 4) + 0.5))
+
+
+def slopes(correlate: Any, weights: Any, x: Any, w: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Derivatives of a weighted sum of a bilinear correlation: what each unit gives with the other array."""
+
+    def unit(like: Any, place: tuple[int, ...]) -> np.ndarray:
+        one = np.zeros(like.shape)
+        one[place] = 1.0
+        return one
+
+    by_x = [np.sum(weights * correlate(unit(x, place), w).real) for place in np.ndindex(x.shape)]
+    by_w = [np.sum(weights * correlate(x, unit(w, place)).real) for place in np.ndindex(w.shape)]
+    return np.reshape(by_x, x.shape), np.reshape(by_w, w.shape)
+
+
+@pytest.mark.parametrize("backward", ["model", "ideal"])
+@pytest.mark.parametrize("taps", [[1.0, 0.0, -0.5], [0.0, 0.0, 0.0]])
+def test_rails_have_a_derivative_in_the_dark(taps: list[float], backward: str) -> None:
+    """That of the sum, also at detectors without light and for a kernel of zeros."""
+    x, w = jnp.zeros((5, 6)).at[1, 2].set(1.0).at[3, 3].set(-2.0), jnp.asarray([taps])
+    for run, correlate, engine, columns in (
+        (optical_4f_correlate, on_circle, CAMERA, 6),
+        (partial(joint_transform_correlate, boundary="full"), correlated, JOINT, 8),
+    ):
+        weights = normal(5, columns, seed=2)
+        lossy = engine.replace(backward=backward, insertion_loss_db=6.0)
+
+        def total(x: jax.Array, w: jax.Array, run=run, lossy=lossy, weights=weights) -> jax.Array:
+            return jnp.sum(weights * run(x, w, lossy, encoding="two_rail"))
+
+        found = jax.grad(total, (0, 1))(x, w)
+        for got, right in zip(found, slopes(correlate, np.asarray(weights), x, w), strict=True):
+            np.testing.assert_allclose(got, right, atol=1e-5)
+
+
+def test_one_laser_lights_all_detectors_of_a_pass() -> None:
+    """Fluctuations of the second pass are common to the correlation and the auto-correlations."""
+    engine = made(shape=(1, 20), lens="1d", detection="intensity", power_drift_rms=0.05)
+    engine = engine.replace(drift_corr=1e-3)
+    x = jnp.broadcast_to(uniform(1, 4), (400, 1, 4))
+    terms = joint_transform(x, uniform(1, 2, seed=1), engine, KEY)
+    cross, auto = (np.asarray(part)[:, 0, 3] for part in (terms.cross, terms.auto))
+    assert np.std(cross / cross.mean()) > 0.05
+    np.testing.assert_allclose(cross / cross.mean(), auto / auto.mean(), rtol=1e-4)
 
 
 def test_the_ideal_derivative_of_a_noisy_correlator() -> None:
@@ -476,6 +525,19 @@ X, H, W = np.ones((5, 6), np.float32), np.ones((5, 6), np.float32), np.ones((2, 
             lambda: optical_4f_correlate(X * 1j, W, CAMERA, encoding="bias", signed="kernel"),
             "signed='kernel' says that the input is not negative, but it is complex",
         ),
+        (
+            lambda: optical_4f_correlate(
+                X, W, CAMERA.replace(encode="phase"), filter_plane=Modulator(), encoding="bias"
+            ),
+            "encode='phase' writes no amplitudes, and encoding='bias' has no phases; use encode='amplitude'",
+        ),
+        (lambda: optical_4f_correlate(X, W, CAMERA, signed="kernel"), "signed='kernel' needs an encoding"),
+        (
+            lambda: plan("4f", X.shape, CAMERA, kernel=X.shape, encoding="bias"),
+            "encoding='bias' has no meaning for '4f'",
+        ),
+        (lambda: plan("4f", X.shape, CAMERA, kernel=W.shape), r"are transmissions and must end in \(5, 6\)"),
+        (lambda: plan("4f", X.shape, CAMERA.replace(wavelengths=2), kernel=X.shape), "light in one channel"),
         (lambda: joint_transform_correlate(X, W, CAMERA), "terms of the output overlap"),
         (lambda: joint_transform_correlate(X, W, JOINT.replace(detection="psi4")), "psi4' takes 4 passes"),
         (lambda: joint_transform_correlate(W, X, JOINT, boundary="valid"), "fits nowhere"),
