@@ -49,7 +49,7 @@ def over_photons(results: Results, name: str) -> str:
 def over_joules(results: Results, name: str) -> str:
     """Lists the engines that were tested, and the processor, with 95 % intervals over examples."""
     documents = results.runs(name)
-    head = ["", "engine", "accuracy, %", "95 %", "energy, uJ", "low to high"]
+    head = ["", "engine", "accuracy, %", "95 %", "energy, uJ", "low to high", "photons per MAC"]
     if not documents:
         return table(["engine"], [[NOT_RUN]])
     rows = documents[name]["rows"]
@@ -70,6 +70,7 @@ def _tested(row: dict[str, Any], examples: int) -> list[str]:
         percent_range(low, high, ".1f"),
         significant(1e6 * joules["typical"]),
         ends,
+        "" if row.get("photons_per_mac") is None else significant(row["photons_per_mac"]),
     ]
 
 

@@ -22,18 +22,20 @@ class Published(NamedTuple):
       quantity: in words, with its unit.
       value: the published figure.
       source: where it was read.
-      ours: rows of the study's file by engine -> our number at each corner.
+      ours: rows of the study's file by engine -> our number at each corner; None: there is none.
       reason: why the figure is outside our range; "" if it is inside.
     """
 
     quantity: str
     value: float
     source: str
-    ours: Callable[[Engines], Values]
+    ours: Callable[[Engines], Values] | None
     reason: str = ""
 
     def inside(self, engines: Engines) -> bool:
         """Says whether the published figure is in our range, or within 5 % of it."""
+        if self.ours is None:
+            return False
         ours = self.ours(engines).values()
         return 0.95 * min(ours) <= self.value <= 1.05 * max(ours)
 
@@ -74,6 +76,10 @@ WANG = "Wang et al. 2022, doi:10.1038/s41467-021-27774-8"
 ANDERSON = "Anderson et al. 2023, arXiv:2302.10360"
 HAMERLY = "Hamerly et al. 2019, arXiv:1812.07614"
 YANG = "Yang et al. 2025, Advanced Photonics, abstract"
+TEMPO = "Zhang et al. 2024, arXiv:2402.07393, abstract"
+RESIDUE = "doi:10.1145/3550273 (2022), abstract"
+MISCUGLIO = "Miscuglio et al. 2020, doi:10.1364/OPTICA.408659, abstract"
+PHOTOFOURIER = "Li et al. 2022, arXiv:2211.05276, abstract"
 SURVEY = "Murmann, ADC Performance Survey, github.com/bmurmann/ADC-survey"
 LIGHTMATTER = "Lightmatter, Nature 2025, from a secondary page"
 
@@ -106,20 +112,60 @@ PUBLISHED: Sequence[Published] = (
         "The figure is the lower bound of a network's tolerance. This preset is above it.",
     ),
     Published(
-        "TOPS/W of a projected joint transform correlator; here `chip_11x11_4bit` without link and memory",
+        "TOPS/W of a projected joint transform correlator; here `joint_transform` without link and memory",
         305,
         YANG,
-        unit("chip_11x11_4bit", "processor_tops_per_w"),
-        "It uses several wavelengths at once, and its definition of an operation was not read.",
+        unit("joint_transform", "processor_tops_per_w"),
+        "It uses several wavelengths at once. This preset has one, and detectors that integrate for longer. "
+        "The article's definition of an operation was not read.",
     ),
     Published(
-        "TOPS/mm^2 of the same; here `chip_11x11_4bit`", 40.2, YANG, unit("chip_11x11_4bit", "tops_per_mm2")
+        "TOPS/mm^2 of the same; here `joint_transform` without link",
+        40.2,
+        YANG,
+        unit("joint_transform", "tops_per_mm2"),
+        "The same reasons hold. Each of this preset's pixels has its own converters, which take most area.",
     ),
     Published(
-        "TOPS/W of a whole processor, 65.5 TOPS at 79.6 W; here `chip_11x11` with link and memory",
+        "energy-delay product of other photonic accelerators over that of one with joint transform correlators",
+        28,
+        PHOTOFOURIER,
+        None,
+        "The figure depends on the other accelerators, which this project does not model.",
+    ),
+    Published(
+        "latency of a 4f correlator with 1000 x 1000 mirrors, us; here the period of `amplitude_4f`",
+        100,
+        MISCUGLIO,
+        unit("amplitude_4f", "period_s", 1e6),
+    ),
+    Published(
+        "TOPS of the same, peta-operations per second; here `amplitude_4f` with link",
+        1000,
+        MISCUGLIO,
+        unit("amplitude_4f", "sustained_tops"),
+        "The article counts convolutions. The budget counts the dense transform of all mirrors.",
+    ),
+    Published(
+        "TOPS/W of a projected photonic tensor core of 6 bits; here `chip_11x11` without link and memory",
+        22.3,
+        TEMPO,
+        unit("chip_11x11", "processor_tops_per_w"),
+    ),
+    Published(
+        "TOPS/mm^2 of the same; here `chip_11x11` without link", 1.2, TEMPO, unit("chip_11x11", "tops_per_mm2")
+    ),
+    Published(
+        "TOPS/mm^2 of a projected optoelectronic chip with residue numbers; here `chip_11x11` without link",
+        0.39,
+        RESIDUE,
+        unit("chip_11x11", "tops_per_mm2"),
+    ),
+    Published(
+        "TOPS/W of a whole processor, 65.5 TOPS at 79.6 W; here `chip_11x11`, all, with light always on",
         0.823,
         LIGHTMATTER,
-        unit("chip_11x11", "tops_per_w"),
+        unit("chip_11x11", "always_on_tops_per_w"),
     ),
     Published(
         "electrical fJ per real product of a digital processor; here `chip_11x11` with link and memory",
@@ -150,29 +196,7 @@ def units(results: Results, name: str) -> str:
       results: the files of results.
       name: of the file of `fourier_attn.studies.engine.budget`.
     """
-    documents = results.runs(name)
-    if not documents:
-        return table(["unit"], [[NOT_RUN]])
-    rows = _engines(documents[name])
-    typical = [row["typical"] for row in rows.values()]
-    lines = [
-        ["complex MACs of a frame", *(f"{at['macs']:,.0f}" for at in typical)],
-        ["real operations of a MAC", *(str(at["operations_per_mac"]) for at in typical)],
-        ["FFT, % of the operations", *(significant(100 * at["fft_share"]) for at in typical)],
-        ["electrons per pixel and pass, signal", *(significant(at["signal_e"]) for at in typical)],
-        ["electrons per pixel and pass, reference", *(significant(at["reference_e"]) for at in typical)],
-        ["signal over noise, dB", *(f"{at['snr_db']['all']:.1f}" for at in typical)],
-    ]
-    for key, (factor, words) in UNITS.items():
-        lines.append([words, *(_spread(row, key, factor) for row in rows.values())])
-    areas = [{corner: row[corner]["area_m2"]["total"] for corner in CORNERS} for row in rows.values()]
-    lines += [
-        ["area, mm^2", *(spread(area, 1e6) for area in areas)],
-        ["latency of a frame, us", *(_spread(row, "latency_s", 1e6) for row in rows.values())],
-        ["period of overlapping frames, us", *(_spread(row, "period_s", 1e6) for row in rows.values())],
-        ["part that bounds the rate", *(at["bound"] for at in typical)],
-    ]
-    return table(["unit", *rows], lines) + notes(documents)
+    return _tabulate(results, name, _units)
 
 
 def published(results: Results, name: str) -> str:
@@ -182,14 +206,7 @@ def published(results: Results, name: str) -> str:
       results: the files of results.
       name: of the file of `fourier_attn.studies.engine.budget`.
     """
-    documents = results.runs(name)
-    if not documents:
-        return table(["quantity"], [[NOT_RUN]])
-    engines, lines = _engines(documents[name]), []
-    for one in PUBLISHED:
-        verdict = "in our range" if one.inside(engines) else one.reason
-        lines.append([one.quantity, f"{one.value:g}", spread(one.ours(engines)), verdict, one.source])
-    return table(["quantity", "published", "here", "verdict", "source"], lines) + notes(documents)
+    return _tabulate(results, name, _published)
 
 
 def link(results: Results, name: str, engine: str) -> str:
@@ -200,12 +217,7 @@ def link(results: Results, name: str, engine: str) -> str:
       name: of the file of `fourier_attn.studies.engine.budget`.
       engine: name of the engine.
     """
-    documents = results.runs(name)
-    if not documents:
-        return table(["part"], [[NOT_RUN]])
-    at = _engines(documents[name])[engine]["typical"]
-    lines = [[part, f"{gain:.1f}", f"{dbm:.1f}"] for part, gain, dbm in at["link"]]
-    return table(["part", "gain, dB", "mean power after it, dBm"], lines) + notes(documents)
+    return _tabulate(results, name, lambda engines: _link(engines[engine]["typical"]))
 
 
 def stages(results: Results, name: str, engine: str) -> str:
@@ -216,18 +228,62 @@ def stages(results: Results, name: str, engine: str) -> str:
       name: of the file of `fourier_attn.studies.engine.budget`.
       engine: name of the engine.
     """
+    return _tabulate(results, name, lambda engines: _stages(engines[engine]["typical"]))
+
+
+def _tabulate(results: Results, name: str, rows: Callable[[Engines], list[list[str]]]) -> str:
+    """Returns the table of rows, the first of which is the head, or that the study was not yet run."""
     documents = results.runs(name)
     if not documents:
-        return table(["stage"], [[NOT_RUN]])
-    lines = []
-    for stage in _engines(documents[name])[engine]["typical"]["stages"]:
+        return table(["engine"], [[NOT_RUN]])
+    engines = {row["engine"]: row for row in documents[name]["rows"] if row["part"] == "engine"}
+    head, *lines = rows(engines)
+    return table(head, lines) + notes(documents)
+
+
+def _units(engines: Engines) -> list[list[str]]:
+    typical = [row["typical"] for row in engines.values()]
+    lines = [
+        ["unit", *engines],
+        ["complex MACs of a frame", *(f"{at['macs']:,.0f}" for at in typical)],
+        ["real operations of a MAC", *(str(at["operations_per_mac"]) for at in typical)],
+        ["FFT, % of the operations", *(significant(100 * at["fft_share"]) for at in typical)],
+        ["electrons per pixel and pass, signal", *(significant(at["signal_e"]) for at in typical)],
+        ["electrons per pixel and pass, reference", *(significant(at["reference_e"]) for at in typical)],
+        ["signal over noise, dB", *(f"{at['snr_db']['all']:.1f}" for at in typical)],
+    ]
+    for key, (factor, words) in UNITS.items():
+        lines.append([words, *(_spread(row, key, factor) for row in engines.values())])
+    areas = [{corner: row[corner]["area_m2"]["total"] for corner in CORNERS} for row in engines.values()]
+    return [
+        *lines,
+        ["area, mm^2", *(spread(area, 1e6) for area in areas)],
+        ["latency of a frame, us", *(_spread(row, "latency_s", 1e6) for row in engines.values())],
+        ["period of overlapping frames, us", *(_spread(row, "period_s", 1e6) for row in engines.values())],
+        ["part that bounds the rate", *(at["bound"] for at in typical)],
+    ]
+
+
+def _published(engines: Engines) -> list[list[str]]:
+    lines = [["quantity", "published", "here", "verdict", "source"]]
+    for one in PUBLISHED:
+        verdict = "in our range" if one.inside(engines) else one.reason
+        here = "none" if one.ours is None else spread(one.ours(engines))
+        lines.append([one.quantity, f"{one.value:g}", here, verdict, one.source])
+    return lines
+
+
+def _link(at: dict[str, Any]) -> list[list[str]]:
+    head = ["part", "gain, dB", "mean power after it, dBm"]
+    return [head, *([part, f"{gain:.1f}", f"{dbm:.1f}"] for part, gain, dbm in at["link"])]
+
+
+def _stages(at: dict[str, Any]) -> list[list[str]]:
+    lines = [["stage", "part that it uses", "time, ns", "keeps the part, ns"]]
+    for stage in at["stages"]:
         times = (significant(1e9 * stage[key]) for key in ("seconds", "busy_s"))
         lines.append([stage["name"], stage["part"] or "none", *times])
-    return table(["stage", "part that it uses", "time, ns", "keeps the part, ns"], lines) + notes(documents)
-
-
-def _engines(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {row["engine"]: row for row in document["rows"] if row["part"] == "engine"}
+    return lines
 
 
 def _spread(row: dict[str, Any], key: str, factor: float) -> str:

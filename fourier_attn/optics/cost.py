@@ -6,16 +6,15 @@ Each price is a component of `fourier_attn.optics.components`, with a range and 
 import math
 from typing import Any, NamedTuple
 
+from fourier_attn.choices import check_choices
 from fourier_attn.optics import components
 from fourier_attn.optics.components import Prices
 from fourier_attn.optics.data_statistics import DataStatistics
 from fourier_attn.optics.drift import recalibration
-from fourier_attn.optics.engine_spec import Engine, watts
+from fourier_attn.optics.engine_spec import Engine
+from fourier_attn.optics.frame import Frame, frame
 from fourier_attn.optics.parameter import TINY
-from fourier_attn.optics.parts import MODULATOR_TYPES
 
-IDEAL_BITS = 32  # of a number that no converter has touched
-SLOW_HZ = 1e6  # below: heaters and cameras, where the engine does not name its parts
 Number = float | int
 UNKNOWN_DATA = DataStatistics()
 
@@ -62,140 +61,6 @@ class Time(NamedTuple):
         return sum(self)
 
 
-class Frame(NamedTuple):
-    """Describes one transform of one aperture from the view of its parts.
-
-    Args:
-      points: pixels.
-      writers: the parameters with the bits of the converters that write a point.
-      write_bits: theirs; None is an ideal converter.
-      patterns: for each written point, $2^b - 1$ of mirrors that are on or off, else 1.
-      slices: arrays that are written. Steps of the reference's phase and averages look at the same array.
-      passes: through the engine.
-      conversions: of a point in one pass; 0 where nothing detects.
-      amplifiers: of a point.
-      read_bits: theirs.
-      channels: frames that run at once, on modulators and detectors of their own.
-      pass_hz: passes per second, were the modulators fast enough.
-      signal_w: optical power of a pixel that is written with 1, as it leaves the modulators.
-      reference_w: optical power of the reference for one pixel, at the modulators' end.
-      modulator, receiver: names of components.
-      keeps: whether modulators keep a value without being written again.
-    """
-
-    points: int
-    writers: tuple[str, ...]
-    write_bits: tuple[int | None, ...]
-    patterns: int
-    slices: int
-    passes: int
-    conversions: int
-    amplifiers: int
-    read_bits: int | None
-    channels: int
-    pass_hz: float
-    signal_w: float
-    reference_w: float
-    modulator: str
-    receiver: str
-    keeps: bool
-
-    def pass_s(self, prices: Prices) -> float:
-        """Returns the seconds of one pass: those of the frame rate, in which detectors integrate.
-
-        Where they are more, those in which the modulators settle, once for each pattern. A frame rate that is
-        raised by its setting, or modulators that are slower than typical ones, change a pass by no more.
-
-        Raises: ValueError for a frame rate that typical modulators do not follow.
-        """
-        name = f"{self.modulator}.settle_s"
-        lit, typical = 1 / self.pass_hz, components.typical(prices)[name]
-        if typical > (1 + 1e-9) * lit:
-            raise ValueError(
-                f"frame_rate_hz={self.pass_hz:g} allows {lit:.3g} s per pass, less than {name}="
-                f"{typical:.3g} s; lower frame_rate_hz, or give faster modulators with --components=FILE.toml"
-            )
-        settle = min(prices[name], lit) * self.patterns
-        return max(lit / prices["setting.frame_rate"], settle)
-
-    @property
-    def bits(self) -> int:
-        """Counts the bits that cross the link: what is written, once, and every conversion."""
-        read = self.passes * (self.conversions or 2) * (self.read_bits or IDEAL_BITS)
-        return self.points * (self.slices * self.point_bits + read)
-
-    @property
-    def factor_bits(self) -> int:
-        """Counts the bits that cross the link for a second bank, which holds its array for all slices."""
-        return self.points * self.point_bits
-
-    @property
-    def point_bits(self) -> int:
-        """Counts the bits of a number that is written."""
-        return sum(bits or IDEAL_BITS for bits in self.write_bits)
-
-
-def frame(engine: Engine) -> Frame:
-    """Returns what one transform of one aperture asks of the parts."""
-    writers = _writers(engine)
-    detector, kind = engine.detector, modulator(engine)
-    signal_w, detected = _power(engine)
-    return Frame(
-        points=engine.shape[0] * engine.shape[1],
-        writers=writers,
-        write_bits=tuple(getattr(engine.modulator, name) for name in writers),
-        patterns=MODULATOR_TYPES[kind].patterns(engine.modulator.dac_bits_amp),
-        slices=engine.slices,
-        passes=engine.passes,
-        conversions=detector.converters,
-        amplifiers=engine.receiver.amplifiers_per_pixel,
-        read_bits=engine.receiver.adc_bits,
-        channels=engine.channels.count,
-        pass_hz=engine.frame_rate_hz,
-        signal_w=signal_w,
-        reference_w=detected * engine.receiver.lo_ratio
-        if detector.referenced
-        else 0.0,  # on a path without loss
-        modulator=kind,
-        receiver=receiver(engine),
-        keeps=MODULATOR_TYPES[kind].keeps,
-    )
-
-
-def modulator(engine: Engine) -> str:
-    """Returns the type of the modulators; if it is not set, from their encoding and frame rate."""
-    if engine.modulator.kind is not None:
-        return engine.modulator.kind
-    mirrors = MODULATOR_TYPES["micromirror"]
-    patterns_hz = engine.frame_rate_hz * mirrors.patterns(engine.modulator.dac_bits_amp)
-    if engine.modulator.encode == "amplitude" and patterns_hz <= mirrors.speed_hz:
-        return "micromirror"
-    return "thermo_optic" if engine.frame_rate_hz < SLOW_HZ else "electro_optic"
-
-
-def receiver(engine: Engine) -> str:
-    """Returns the type of the receivers; without a well depth it follows from the frame rate."""
-    if engine.receiver.well_depth_e is not None or engine.receiver.read_noise_e is not None:
-        return "camera"
-    return "camera" if engine.frame_rate_hz < SLOW_HZ else "photodiode"
-
-
-def _power(engine: Engine) -> tuple[float, float]:
-    """Returns the watts of unit intensity as they leave the modulators, and as they are detected.
-
-    Where the engine has none: for the photons that shot noise asks for, $10^((6.02 b + 1.76) / 10)$ in all
-    passes of one detection, of those that the zero order has.
-    """
-    if engine.detector.detectors == 0:
-        return 0.0, 0.0
-    photons = engine.photons
-    if photons is None:
-        bits = engine.receiver.adc_bits or IDEAL_BITS
-        photons = 10 ** ((6.02 * bits + 1.76) / 10) / engine.detector.passes / float(engine.zero_order) ** 2
-    detected_w = watts(photons, engine.frame_rate_hz, engine.receiver.responsivity)
-    return detected_w / engine.device.transmission, detected_w
-
-
 def energy(
     engine: Engine,
     frames: Number,
@@ -232,8 +97,9 @@ def energy(
     steps of the reference's phase and the K averages look at the array that is there, so that it is written
     once and sent once; what is read is sent as it is, raw. i runs over the two converters of a complex value
     (amplitude and phase) or the one of a real value; b is the effective bits, which flatters a converter
-    whose noise is not given (`adc_noise_lsb`). A camera has its converters in E_pixel, which takes the place
-    of T W_rx and of E_adc. The phase shifter of the reference is not here.
+    whose noise is not given (`adc_noise_lsb`). A camera has its converters in E_pixel, one for each detector,
+    which takes the place of T W_rx and of E_adc. Panels (liquid crystals, mirrors) bring the electronics that
+    write them, and have no E_dac. The phase shifter of the reference is not here.
 
     Args:
       engine: the engine, with its converters, light and frame rate.
@@ -253,20 +119,16 @@ def energy(
     check("frames", frames, 0)
     check("static_w", static_w, 0)
     check("factors", factors, 0, frames)
-    prices = _checked(prices)
+    prices = checked(prices)
     _check_data(data)
     one = frame(engine)
+    if reason := no_energy(one):
+        raise ValueError(reason)
     share = 1 + recalibration(engine, one.pass_s(prices))
     lots = share * _lots(lots, frames, one.channels)
     frames, factors = frames * share, factors * share
-    if one.conversions == 0:
-        raise ValueError("detection='field' is not a detector, so has no energy; choose 'hybrid90' or 'psi4'")
-    write_bits = [_known(*pair) for pair in zip(one.writers, one.write_bits, strict=True)]
-    if one.patterns > 1:
-        write_bits = [1]
     rate_hz = 1 / one.pass_s(prices)
-    written_j = sum(conversion_j("dac", bits, prices, rate_hz) for bits in write_bits)
-    _known("adc_bits", one.read_bits)
+    written_j = sum(conversion_j("dac", bits or 0, prices, rate_hz) for bits in one.write_bits)
     read_j = conversion_j("adc", engine.receiver.effective_bits, prices, rate_hz)
     sent = factors * data.factor_changed
     shown = one.slices if one.patterns == 1 else one.passes * one.patterns
@@ -274,20 +136,19 @@ def energy(
     changes = (frames * shown * (data.changed if one.keeps else 1.0) + sent) * one.points
     on_s = lots * one.passes * one.pass_s(prices)
     lit_s = on_s * one.channels
-    reads = frames * one.passes * one.points * one.conversions
+    reads = frames * one.passes * one.points
     light_w = (one.signal_w + one.reference_w) * prices["setting.light"]
     supply = 10 ** (prices["laser.feed_loss_db"] / 10) / prices["laser.wall_plug"]
-    camera = one.receiver == "camera"
     receivers_w = one.points * one.amplifiers * prices["photodiode.receiver_w"]
     bits = frames * one.bits + sent * one.factor_bits
     held_s = (frames + factors) * one.passes * one.pass_s(prices)
     return Energy(
-        dac=writes * written_j,
+        dac=0.0 if one.panel else writes * written_j,
         modulator=changes * _switching_j(engine, one, prices),
         hold=held_s * one.points * data.turns(one.writers) * prices[f"{one.modulator}.hold_w_per_pi"],
         laser=lit_s * one.points * light_w * supply,
-        receiver=reads * prices["camera.pixel_j"] if camera else lit_s * receivers_w,
-        adc=0.0 if camera else reads * read_j,
+        receiver=reads * one.detectors * prices["camera.pixel_j"] if one.camera else lit_s * receivers_w,
+        adc=0.0 if one.camera else reads * one.conversions * read_j,
         static=on_s * static_w,
         link=bits * prices["link.bit_j"],
         sram=2 * bits * prices["sram.bit_j"],
@@ -343,9 +204,19 @@ POSITIVE = (
 )
 
 
-def _checked(prices: Prices | None) -> Prices:
+def checked(prices: Prices | None) -> Prices:
+    """Returns prices, which are typical where they are None.
+
+    Args:
+      prices: by the names of the component library.
+    Raises: ValueError for a component without a price, and for prices that cannot be.
+    """
     if prices is None:
         return components.prices()
+    known = components.library()
+    check_choices("prices: component", sorted(prices), known)
+    if missing := sorted(known.keys() - prices.keys()):
+        raise ValueError(f"prices lack {', '.join(missing)}; start from all, components.prices() | changes")
     for name, value in prices.items():
         check(name, value, TINY if name in POSITIVE else 0, 1.0 if name == "laser.wall_plug" else math.inf)
     return prices
@@ -358,22 +229,20 @@ def _check_data(data: DataStatistics) -> None:
     check("factor_changed", data.factor_changed, 0, 1)
 
 
-def _writers(engine: Engine) -> tuple[str, ...]:
-    """Returns the parameters with the bits of the converters that write a point."""
-    if engine.modulator.encode == "complex":
-        return ("dac_bits_amp", "dac_bits_phase")
-    if engine.modulator.encode == "phase":
-        return ("dac_bits_phase",)
-    return ("dac_bits_amp",)
+def no_energy(one: Frame) -> str:
+    """Returns why an engine has no energy, or "".
 
-
-def _known(name: str, bits: int | None) -> int:
-    if bits is None:
-        raise ValueError(
+    Args:
+      one: a frame of the engine.
+    """
+    if one.conversions == 0:
+        return "detection='field' is not a detector, so has no energy; choose 'hybrid90' or 'psi4'"
+    if name := one.ideal_converter:
+        return (
             f"{name}=None is an ideal converter, which no energy is enough for; give it bits, "
             f"engine.replace({name}=8)"
         )
-    return bits
+    return ""
 
 
 def seconds(
@@ -411,7 +280,7 @@ def seconds(
     check("factors", factors, 0, frames)
     check("stages", stages, 0)
     check("engines", engines, 1)
-    prices = _checked(prices)
+    prices = checked(prices)
     _check_data(data)
     one = frame(engine)
     share = 1 + recalibration(engine, one.pass_s(prices))
@@ -439,7 +308,7 @@ def electronic_energy(moved_bytes: Number = 0.0, flop: Number = 0.0, prices: Pri
       prices: values by the names of the component library; None: typical ones.
     Raises: ValueError for negative numbers.
     """
-    prices = _checked(prices)
+    prices = checked(prices)
     return prices["gpu.power_w"] * electronic_seconds(moved_bytes, flop, prices)
 
 

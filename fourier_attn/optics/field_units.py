@@ -9,17 +9,19 @@ import dataclasses
 import math
 from typing import NamedTuple
 
-from fourier_attn.optics import components, cost
+from fourier_attn.optics import cost
 from fourier_attn.optics.checks import is_number
 from fourier_attn.optics.coherence import is_coherent
 from fourier_attn.optics.components import Prices
 from fourier_attn.optics.constants import photon_j
 from fourier_attn.optics.drift import recalibration
 from fourier_attn.optics.engine_spec import Engine
-from fourier_attn.optics.link_budget import Link, link_budget
-from fourier_attn.optics.pipeline import PANELS, Pipeline, pipeline
+from fourier_attn.optics.frame import frame
+from fourier_attn.optics.link_budget import Link, electrons, link_budget
+from fourier_attn.optics.pipeline import Pipeline, pipeline
 
 MOVED = ("link", "sram", "hbm")  # the lines of energy that move data
+POWERED = ("hold", "laser", "static")  # those of parts that take their power whether a frame passes or not
 SETTINGS = ("setting.light", "setting.frame_rate")
 
 
@@ -28,7 +30,8 @@ class Area(NamedTuple):
 
     Args:
       modulators, writers, receivers, readers, laser: of the parts; panels and cameras bring their
-        electronics. The lens is above the chip, or behind it.
+        electronics. Splitters, and the phase shifters of the reference, are not here. The lens is above the
+        chip, or behind it.
     """
 
     modulators: float
@@ -56,6 +59,8 @@ class Budget:
       operations_per_mac: real operations of one of them.
       fft_operations: real operations of a fast Fourier transform.
       optical_s: time of all passes, in which each channel takes a frame, s.
+      always_on_j: joules of a frame if laser, receivers and modulators that hold are on for the period of
+        overlapping frames, and not for the passes alone; None without energy.
       more_passes: passes of calibration for each pass of work.
       signal_photons, reference_photons: detected per MAC; each is a photo-electron.
       photon_j: energy of a photon, J.
@@ -72,6 +77,7 @@ class Budget:
     operations_per_mac: int
     fft_operations: float
     optical_s: float
+    always_on_j: float | None
     more_passes: float
     signal_photons: float
     reference_photons: float
@@ -117,8 +123,8 @@ class Budget:
 
     @property
     def peak_tops(self) -> float:
-        """Returns tera-operations per second while the link keeps up with the light."""
-        return self._at_once / self.optical_s / (1 + self.more_passes) / 1e12
+        """Returns tera-operations per second of overlapping frames while the link keeps up."""
+        return self._at_once / self.pipeline.engine_s / (1 + self.more_passes) / 1e12
 
     @property
     def sustained_tops(self) -> float:
@@ -141,6 +147,18 @@ class Budget:
         return None if self.processor_j is None else self.operations_per_mac / self.processor_j / 1e12
 
     @property
+    def watts(self) -> float | None:
+        """Returns the electrical power at the rate of `sustained_tops`, with what is always on, W."""
+        if self.always_on_j is None:
+            return None
+        return self.always_on_j * self.pipeline.channels / self.pipeline.period_s / (1 + self.more_passes)
+
+    @property
+    def always_on_tops_per_w(self) -> float | None:
+        """Returns sustained tera-operations per second over `watts`."""
+        return None if self.always_on_j is None else self.operations / self.always_on_j / 1e12
+
+    @property
     def tops_per_mm2(self) -> float:
         """Returns peak tera-operations per second and square millimetre."""
         return self.peak_tops / (1e6 * self.area.total) if self.area.total else math.inf
@@ -151,12 +169,14 @@ def budget(engine: Engine, prices: Prices | None = None, level: float | None = N
 
         MACs = n^2,    operations = 2 p_in p_out MACs
         photons per MAC = P n n_e / MACs
-        TOPS = C operations / (P T),    TOPS/W = operations / E,    TOPS/mm^2 = TOPS / area
+        TOPS = C operations / period,    TOPS/W = operations / E,    TOPS/mm^2 = TOPS / area
+        E_on = E + (E_hold + E_laser + E_static + E_rx) (period / (P T) - 1),    watts = C E_on / period
 
     Complex numbers have two parts and real ones have one: $p_in$ those that are written, $p_out$ those that
     are read. n is the number of pixels; for lens "1d", each row of n pixels has $n^2$ MACs. P is the number
-    of passes of a frame, T the time of a pass, C the number of channels, and E the energy of `cost.energy`.
-    The electrons of a pixel in a pass are $n_e$.
+    of passes of a frame, T the time of a pass, C the number of channels, and E the energy of `cost.energy`,
+    whose light and receivers are on for the passes alone. They are always on in $E_on$, but for a camera,
+    whose energy is that of its readings. The electrons of a pixel in a pass are $n_e$.
 
         >>> from fourier_attn.optics import budget, preset
         >>> chip = budget(preset("chip_11x11"))
@@ -169,30 +189,26 @@ def budget(engine: Engine, prices: Prices | None = None, level: float | None = N
       level: mean intensity of a written pixel, over that of 1, above 0 to 1; None: that of numbers that are
         spread evenly over the modulators' range.
     Raises: ValueError for an engine without a detector, light or wavelength, for light that is partially
-      coherent, for a level that cannot be, and for a frame rate that typical modulators do not follow.
+      coherent, for a level or prices that cannot be, and for a frame rate that typical modulators do not
+      follow.
     """
-    prices = components.prices() if prices is None else prices
+    prices = cost.checked(prices)
     _check(engine, prices, level)
-    one = cost.frame(engine)
+    one = frame(engine)
     link = link_budget(engine, prices, level)
-    rows, columns = engine.shape
-    macs = float(one.points**2 if engine.lens == "2d" else rows * columns**2)
+    macs = _macs(engine)
     parts = (2 if engine.modulator.encode in ("complex", "phase") else 1) * (
         1 if engine.receiver.detection == "homodyne_re" else 2
     )
-    points_log = one.points * math.log2(one.points if engine.lens == "2d" else columns)
+    points_log = one.points * math.log2(one.points if engine.lens == "2d" else engine.shape[1])
     optical_s = one.passes * one.pass_s(prices)
-    lit = 2 / 3 if engine.receiver.detection == "linear3" else 1.0  # one pass of three has no reference
-    counted = one.points * one.passes / macs
+    signal_photons, reference_photons = _per_mac(engine, link.signal_e, link.reference_e)
     laser_j = link.laser_w * optical_s / macs / one.channels
-    energy, no_energy = None, ""
-    try:
-        energy = cost.energy(engine, 1, prices=prices)
-    except ValueError as error:
-        no_energy = str(error)
+    stages, no_energy = pipeline(engine, prices), cost.no_energy(one)
+    energy = None if no_energy else cost.energy(engine, 1, prices=prices)
     return Budget(
         link=link,
-        pipeline=pipeline(engine, prices),
+        pipeline=stages,
         area=area(engine, prices),
         energy=energy,
         no_energy=no_energy,
@@ -200,40 +216,90 @@ def budget(engine: Engine, prices: Prices | None = None, level: float | None = N
         operations_per_mac=2 * parts,
         fft_operations=5 * points_log * parts / 4,
         optical_s=optical_s,
+        always_on_j=None if energy is None else _always_on(energy, one.camera, stages.period_s / optical_s),
         more_passes=float(recalibration(engine, one.pass_s(prices))),
-        signal_photons=link.signal_e * counted,
-        reference_photons=link.reference_e * counted * lit,
+        signal_photons=signal_photons,
+        reference_photons=reference_photons,
         photon_j=photon_j(engine.laser.wavelength_m),
         laser_j=laser_j,
         wall_plug_j=laser_j / prices["laser.wall_plug"],
     )
 
 
+def photons_per_mac(engine: Engine, level: float | None = None) -> tuple[float, float]:
+    """Returns the detected photons per complex MAC, of the signal and of the reference.
+
+        >>> from fourier_attn.optics import preset
+        >>> signal, reference = photons_per_mac(preset("chip_11x11"))
+        >>> f"{signal:.0f} and {reference:.0f}"
+        '271 and 8159'
+
+    Args:
+      engine: the engine, with light; no wavelength is needed.
+      level: as `budget` has it.
+    Raises: ValueError for an engine without a detector or light, for light that is partially coherent, and
+      for a level that cannot be.
+    """
+    _check_light(engine, level)
+    return _per_mac(engine, *electrons(engine, level))
+
+
+def _per_mac(engine: Engine, signal_e: float, reference_e: float) -> tuple[float, float]:
+    """Returns photons per MAC, from the electrons of a pixel in a pass."""
+    lit = 2 / 3 if engine.receiver.detection == "linear3" else 1.0  # one pass of three has no reference
+    counted = math.prod(engine.shape) * engine.passes / _macs(engine)
+    return signal_e * counted, reference_e * counted * lit
+
+
+def _macs(engine: Engine) -> float:
+    """Returns the complex MACs of the dense product that a frame replaces."""
+    rows, columns = engine.shape
+    return float((rows * columns) ** 2 if engine.lens == "2d" else rows * columns**2)
+
+
+def _always_on(energy: cost.Energy, camera: bool, longer: float) -> float:
+    """Returns the joules of a frame if parts that are on for the passes are on for so many times as long."""
+    lines = POWERED if camera else (*POWERED, "receiver")
+    return energy.total + (longer - 1) * sum(getattr(energy, name) for name in lines)
+
+
 def area(engine: Engine, prices: Prices) -> Area:
     """Returns the area of the parts in square metres.
 
-    Each modulator has a writing converter, and each detected number a reading one. Each channel has its own
-    parts, and each wavelength its laser.
+    Each modulator has a writing converter, and each detected number a reading one. Each detector has an
+    amplifier, or a balanced pair shares one. Each channel has its own parts, and each wavelength its laser.
 
     Args:
       engine: the engine.
       prices: by the names of the component library.
     """
-    one = cost.frame(engine)
+    one = frame(engine)
     points = one.channels * one.points
     numbers = points * len(one.writers)
-    camera = one.receiver == "camera"
-    detectors = points * (engine.detector.detectors if camera else one.amplifiers)
+    detector_m2 = prices["camera.area_m2" if one.camera else "photodiode.area_m2"]
+    amplifiers_m2 = 0.0 if one.camera else one.amplifiers * prices["amplifier.area_m2"]
     return Area(
         modulators=numbers * prices[f"{one.modulator}.area_m2"],
-        writers=0.0 if one.modulator in PANELS else numbers * prices["dac.area_m2"],
-        receivers=detectors * prices["camera.area_m2" if camera else "photodiode.area_m2"],
-        readers=0.0 if camera else points * one.conversions * prices["adc.area_m2"],
+        writers=0.0 if one.panel else numbers * prices["dac.area_m2"],
+        receivers=points * (one.detectors * detector_m2 + amplifiers_m2),
+        readers=0.0 if one.camera else points * one.conversions * prices["adc.area_m2"],
         laser=engine.channels.wavelengths * prices["laser.area_m2"],
     )
 
 
 def _check(engine: Engine, prices: Prices, level: float | None) -> None:
+    _check_light(engine, level)
+    if engine.laser.wavelength_m is None:
+        raise ValueError(
+            "wavelength_m=None leaves the energy of a photon open; give one, like "
+            "engine.replace(wavelength_m=1.55e-6)"
+        )
+    for name in SETTINGS:
+        if prices[name] != 1:
+            raise ValueError(f"{name}={prices[name]:g} must be 1 here; change the engine's own value instead")
+
+
+def _check_light(engine: Engine, level: float | None) -> None:
     if engine.detector.detectors == 0:
         raise ValueError(
             f"detection={engine.receiver.detection!r} is not a detector, so no light is counted; choose "
@@ -241,11 +307,6 @@ def _check(engine: Engine, prices: Prices, level: float | None) -> None:
         )
     if engine.laser.power_w is None:
         raise ValueError("power_w=None is unlimited light, which has no budget; give power_w")
-    if engine.laser.wavelength_m is None:
-        raise ValueError(
-            "wavelength_m=None leaves the energy of a photon open; give one, like "
-            "engine.replace(wavelength_m=1.55e-6)"
-        )
     if not is_coherent(engine):
         raise ValueError(
             "source_pixels and line_width_rms make light partially coherent, which has no link budget; set "
@@ -253,6 +314,3 @@ def _check(engine: Engine, prices: Prices, level: float | None) -> None:
         )
     if level is not None and not (is_number(level) and 0 < level <= 1):
         raise ValueError(f"level={level!r} must be above 0 and at most 1")
-    for name in SETTINGS:
-        if prices[name] != 1:
-            raise ValueError(f"{name}={prices[name]:g} must be 1 here; change the engine's own value instead")

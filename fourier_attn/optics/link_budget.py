@@ -18,11 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import erfinv, ndtri
 
-from fourier_attn.optics import cost, device, modulator
+from fourier_attn.optics import device, modulator
 from fourier_attn.optics.components import Prices
 from fourier_attn.optics.detection import BOLTZMANN_J_K, full_scale
 from fourier_attn.optics.drift import timed
 from fourier_attn.optics.engine_spec import Engine
+from fourier_attn.optics.frame import frame
 from fourier_attn.optics.imperfections import between_hz, fast_flicker, flicker_share
 
 PROBE = (64, 64)  # numbers of the ordinary array
@@ -86,10 +87,8 @@ def link_budget(engine: Engine, prices: Prices, level: float | None = None) -> L
       level: mean intensity of a written pixel, over that of 1; None: that of numbers that are spread evenly
         over the modulators' range.
     """
-    one, written = cost.frame(engine), written_level(engine, level)
-    passed, order = _passed(engine.replace(fill_factor=None)), 1.0
-    if engine.device.fill_factor is not None:
-        order = float(engine.zero_order) ** 2 * _passed(engine) / passed
+    one, written = frame(engine), written_level(engine, level)
+    passed, order = _shares(engine)
     feed_db, pixels = prices["laser.feed_loss_db"], one.channels * one.points
     laser_w = pixels * (one.signal_w + one.reference_w) * 10 ** (feed_db / 10)
     gains = {
@@ -109,11 +108,35 @@ def link_budget(engine: Engine, prices: Prices, level: float | None = None) -> L
     for name, gain in gains.items():
         power *= gain
         rows.append(Row(name, decibel(gain), decibel(1e3 * power)))
+    scattered = Level(*(value * passed * order for value in written))
+    signal_e, reference_e = _electrons(engine, scattered.written)
+    return Link(tuple(rows), laser_w, signal_e, reference_e, _snr(engine, scattered))
+
+
+def electrons(engine: Engine, level: float | None = None) -> tuple[float, float]:
+    """Returns the electrons of signal and reference for each pixel in a pass, on all of its detectors.
+
+    Args:
+      engine: the engine, with its light.
+      level: as `link_budget` has it.
+    """
+    passed, order = _shares(engine)
+    return _electrons(engine, written_level(engine, level).written * passed * order)
+
+
+def _electrons(engine: Engine, intensity: float) -> tuple[float, float]:
+    """Returns the electrons of signal and reference, for an intensity in units of unit intensity."""
     photons = float(engine.photons)
-    share = passed * order  # of unit intensity, in detected units
     reference_e = photons * float(engine.receiver.lo_ratio) if engine.detector.referenced else 0.0
-    scattered = Level(*(value * share for value in written))
-    return Link(tuple(rows), laser_w, photons * scattered.written, reference_e, _snr(engine, scattered))
+    return photons * intensity, reference_e
+
+
+def _shares(engine: Engine) -> tuple[float, float]:
+    """Returns the shares of power that static errors and the zero order let through."""
+    passed = _passed(engine.replace(fill_factor=None))
+    if engine.device.fill_factor is None:
+        return passed, 1.0
+    return passed, float(engine.zero_order) ** 2 * _passed(engine) / passed
 
 
 def decibel(ratio: float) -> float:

@@ -13,12 +13,12 @@ $t_i$ is the time of a stage, and $b_i$ the time for which it keeps its part fro
 
 from typing import NamedTuple
 
-from fourier_attn.optics import cost
 from fourier_attn.optics.components import Prices
 from fourier_attn.optics.constants import LIGHT_M_S
 from fourier_attn.optics.engine_spec import Engine
+from fourier_attn.optics.frame import frame
 
-PANELS = ("liquid_crystal", "micromirror")  # bring the electronics that write them
+LINK = "link"  # between memory and engine
 
 
 class Stage(NamedTuple):
@@ -63,6 +63,11 @@ class Pipeline(NamedTuple):
         return parts
 
     @property
+    def engine_s(self) -> float:
+        """Returns the time for which the busiest part of the engine itself is busy, the link aside."""
+        return max(seconds for part, seconds in self.busy_s.items() if part != LINK)
+
+    @property
     def bound(self) -> str:
         """Returns the part that is busy longest."""
         busy = self.busy_s
@@ -92,14 +97,14 @@ def pipeline(engine: Engine, prices: Prices) -> Pipeline:
       prices: by the names of the component library.
     Raises: ValueError for a frame rate that typical modulators do not follow.
     """
-    one = cost.frame(engine)
+    one = frame(engine)
     per_pass, sent = one.pass_s(prices), one.points * one.slices * one.point_bits
     rate = 8 * prices["link.bytes_per_s"] / one.channels
     passes_s = one.passes * per_pass
     shown = one.slices if one.patterns == 1 else one.passes * one.patterns  # mirrors repeat their patterns
     settle_s = min(shown * prices[f"{one.modulator}.settle_s"], passes_s)
-    stages = [_busy("send", "link", sent / rate)]
-    if one.modulator not in PANELS:
+    stages = [_busy("send", LINK, sent / rate)]
+    if not one.panel:
         written = shown * prices["dac.sample_s"]
         stages.append(Stage("write: converter", "writing converters", prices["dac.latency_s"], written))
     stages += [
@@ -107,12 +112,12 @@ def pipeline(engine: Engine, prices: Prices) -> Pipeline:
         Stage("light travels", "", prices["lens.path_m"] / LIGHT_M_S, 0.0),
         _busy("detectors integrate", "light", passes_s - settle_s),
     ]
-    if one.receiver == "camera":
+    if one.camera:
         stages.append(Stage("read: camera", "camera", per_pass, passes_s))
     else:
         read = one.passes * prices["adc.sample_s"]
         stages.append(Stage("read: converter", "reading converters", prices["adc.latency_s"], read))
-    stages.append(_busy("receive", "link", (one.bits - sent) / rate))
+    stages.append(_busy("receive", LINK, (one.bits - sent) / rate))
     stages.append(Stage("turnaround", "", prices["link.turnaround_s"], 0.0))
     return Pipeline(tuple(stages), one.channels)
 

@@ -27,6 +27,7 @@ from fourier_attn.optics import (
     plan,
 )
 from fourier_attn.optics.components import CORNERS
+from fourier_attn.optics.frame import frame, modulator
 from fourier_attn.optics.parts import MODULATOR_TYPES
 from fourier_attn.optics.presets import PRESETS, preset
 from fourier_attn.optics.transform_plan import PREFER, plan_transform
@@ -124,7 +125,7 @@ def test_unchanged_data_are_written_and_sent_once() -> None:
     single = engine(detection="intensity")
     for name in ("dac", "modulator"):
         assert len({getattr(cost.energy(e, 1), name) for e in (one, four, ten, single)}) == 1
-    sent = [cost.frame(e).bits / 121 for e in (one, four, ten)]
+    sent = [frame(e).bits / 121 for e in (one, four, ten)]
     assert sent == [16 + 4 * 8, 16 + 16 * 8, 16 + 40 * 8]
     sliced = cost.energy(engine(detection="psi4", slices=3), 1)
     assert tuple(sliced) == pytest.approx([3 * joule for joule in cost.energy(one, 1)])
@@ -168,20 +169,20 @@ def test_a_kind_has_a_price_at_the_rate_that_it_publishes(kind: str) -> None:
 
 
 def test_levels_of_mirrors_are_patterns() -> None:
-    """b bit take 2^b - 1 patterns of one bit, each written to every mirror."""
+    """b bit take 2^b - 1 patterns of one bit, each written to every mirror by the panel's electronics."""
     e, p = preset("amplitude_4f").replace(power_w=1e-12), components.prices()
     one, eight = (cost.energy(e.replace(dac_bits_amp=b, frame_rate_hz=4e3), 1) for b in (1, 8))
     assert one.modulator == pytest.approx(1e6 * p["micromirror.write_j"])
-    assert one.dac == pytest.approx(1e6 * 2 * p["dac.level_j"])
-    assert (eight.modulator, eight.dac) == pytest.approx((255 * one.modulator, 255 * one.dac))
+    assert eight.modulator == pytest.approx(255 * one.modulator)
+    assert one.dac == eight.dac == 0
     took = [cost.seconds(e.replace(dac_bits_amp=b, frame_rate_hz=4e3), 1).optics for b in (1, 3, 8)]
     assert took == pytest.approx([1 / 4e3, 1 / 4e3, 255 * p["micromirror.settle_s"]])
     unnamed = e.replace(kind=None, dac_bits_amp=8)
     rates = (32_552 / 255 * 0.99, 32_552 / 255 * 1.01)
-    kinds = [cost.modulator(unnamed.replace(frame_rate_hz=rate)) for rate in rates]
+    kinds = [modulator(unnamed.replace(frame_rate_hz=rate)) for rate in rates]
     assert kinds == ["micromirror", "thermo_optic"]
     fast = engine(encode="amplitude", detection="intensity")  # at a rate that no mirrors follow
-    assert cost.frame(fast).modulator == "electro_optic"
+    assert frame(fast).modulator == "electro_optic"
 
 
 def test_an_amplifier_that_is_heard_is_paid() -> None:
@@ -287,9 +288,14 @@ def test_a_report_is_of_its_own_network_only(tmp_path: Path) -> None:
 
 
 def test_a_camera_has_its_converters() -> None:
-    used = cost.energy(preset("demonstrator_5x5"), 1)
+    """Each pixel of a balanced pair is read, as each has its own read noise and area."""
+    e = preset("demonstrator_5x5")
+    used, pixel_j = cost.energy(e, 1), components.prices()["camera.pixel_j"]
     assert used.adc == 0
-    assert used.receiver == pytest.approx(4 * 25 * components.prices()["camera.pixel_j"])
+    assert used.receiver == pytest.approx(4 * 25 * pixel_j)  # four passes
+    for detection, pixels in (("hybrid90", 4), ("homodyne_re", 2), ("psi3", 3)):
+        read = cost.energy(e.replace(detection=detection), 1)
+        assert (read.receiver, read.adc) == (pytest.approx(pixels * 25 * pixel_j), 0)
 
 
 CASES = ["demonstrator_5x5", "chip_11x11", "chip_11x11_4bit", "amplitude_4f", "hostile"]
@@ -444,6 +450,14 @@ def test_speedup_is_amdahls() -> None:
         (
             lambda: cost.energy(Engine().replace(dac_bits_amp=8, dac_bits_phase=8), 1),
             "detection='field' is not a detector, so has no energy",
+        ),
+        (
+            lambda: cost.energy(engine(), 1, prices={"link.bit_j": 1e-12}),
+            "prices lack adc.area_m2,",
+        ),
+        (
+            lambda: cost.seconds(engine(), 1, prices=components.prices() | {"link.bit": 1.0}),
+            "prices: component=link.bit is unknown",
         ),
         (lambda: cost.seconds(engine(), 1, engines=0), "engines=0 must be at least 1"),
         (lambda: cost.seconds(engine(), -1), "frames=-1 must be at least 0"),

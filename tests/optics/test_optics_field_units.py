@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from optical import KEY, decibel, dft, made, snr
 
-from fourier_attn.optics import Budget, Engine, budget, components, cost, preset
+from fourier_attn.optics import Budget, Engine, budget, components, preset
+from fourier_attn.optics.field_units import photons_per_mac
+from fourier_attn.optics.frame import frame
 from fourier_attn.optics.link_budget import link_budget, written_level
 from fourier_attn.optics.parts import Modulator
 from fourier_attn.optics.pipeline import pipeline
@@ -45,7 +47,9 @@ def by_hand(e: Engine, passed: float, level: float) -> dict[str, float]:
     }
     moved = bits * (p["link.bit_j"] + 2 * p["sram.bit_j"] + p["hbm.bit_j"])
     areas = 2 * (p["electro_optic.area_m2"] + p["dac.area_m2"] + p["adc.area_m2"])
-    area = n * (areas + 4 * p["photodiode.area_m2"]) + p["laser.area_m2"]
+    area = n * (areas + 4 * (p["photodiode.area_m2"] + p["amplifier.area_m2"])) + p["laser.area_m2"]
+    period = bits / 8 / p["link.bytes_per_s"]  # of the link, for which light and receivers are on
+    always_on = sum(lines.values()) + moved + (lines["laser"] + lines["receiver"]) * (period / 1e-9 - 1)
     signal = electrons * level * passed
     macs = n**2
     return {
@@ -62,7 +66,10 @@ def by_hand(e: Engine, passed: float, level: float) -> dict[str, float]:
         "electrical_j": (sum(lines.values()) + moved) / macs,
         "processor_j": sum(lines.values()) / macs,
         "peak_tops": 8 * macs / 1e-9 / 1e12,
-        "sustained_tops": 8 * macs / (bits / 8 / p["link.bytes_per_s"]) / 1e12,
+        "sustained_tops": 8 * macs / period / 1e12,
+        "always_on_j": always_on,
+        "always_on_tops_per_w": 8 * macs / always_on / 1e12,
+        "watts": always_on / period,
         "tops_per_w": 8 * macs / (sum(lines.values()) + moved) / 1e12,
         "processor_tops_per_w": 8 * macs / sum(lines.values()) / 1e12,
         "tops_per_mm2": 8 * macs / 1e-9 / 1e12 / (1e6 * area),
@@ -109,7 +116,7 @@ def test_rows_in_db_are_the_product(name: str) -> None:
     assert last.dbm == pytest.approx(first.dbm + sum(row.gain_db for row in link.rows))
     photons_w = link.signal_e / e.detector.detectors * H * C / e.laser.wavelength_m * e.frame_rate_hz
     assert 1e-3 * 10 ** (last.dbm / 10) == pytest.approx(photons_w, rel=1e-6)
-    signal_w = cost.frame(e).signal_w
+    signal_w = frame(e).signal_w
     splits = sum(row.gain_db for row in link.rows[:4])
     assert 1e-3 * 10 ** ((first.dbm + splits) / 10) == pytest.approx(signal_w)  # written with 1
 
@@ -293,6 +300,47 @@ def test_stages_add_up_to_the_latency_and_the_busiest_part_bounds_the_rate() -> 
     assert "camera" in mirrors
 
 
+def test_slow_converters_bound_what_is_claimed_without_link() -> None:
+    """Converters of 10 ns after passes of 1 ns: a tenth of the operations, per area too; of the energy none."""
+    chip, p = preset("chip_11x11"), components.prices()
+    fast, slow = budget(chip, p), budget(chip, p | {"adc.sample_s": 1e-8})
+    assert slow.peak_tops == pytest.approx(fast.peak_tops / 10)
+    assert slow.tops_per_mm2 == pytest.approx(fast.tops_per_mm2 / 10)
+    assert slow.tops_per_w == fast.tops_per_w
+
+
+def test_watts_times_seconds_are_joules() -> None:
+    """What is always on takes its power for the whole period: by hand, lines of a frame over its passes."""
+    for name, on in (("chip_11x11", ("laser", "receiver")), ("demonstrator_5x5", ("laser", "hold"))):
+        for changes in ({}, {"wavelengths": 3}, {"averages": 2}):
+            found = budget(preset(name).replace(**changes))
+            lines, period = found.energy, found.pipeline.period_s
+            assert lines is not None
+            powers = sum(getattr(lines, line) for line in on) / found.optical_s
+            rest = lines.total - sum(getattr(lines, line) for line in on)
+            channels = found.pipeline.channels
+            assert found.watts == pytest.approx(channels * (powers + rest / period)), name
+            assert found.watts == pytest.approx(found.sustained_tops / found.always_on_tops_per_w), name
+            assert found.always_on_tops_per_w <= found.tops_per_w
+
+
+def test_a_pair_shares_an_amplifier_and_no_photodiode() -> None:
+    chip, p = preset("chip_11x11"), components.prices()
+    each, pair = (budget(chip.replace(amplifiers=of)).area for of in ("detector", "pair"))
+    assert each.receivers - pair.receivers == pytest.approx(121 * 2 * p["amplifier.area_m2"])
+    camera = budget(preset("demonstrator_5x5").replace(detection="hybrid90", cmrr_db=None)).area
+    assert camera.receivers == pytest.approx(25 * 4 * p["camera.area_m2"])
+
+
+def test_photons_per_mac_need_no_wavelength() -> None:
+    chip = preset("chip_11x11").replace(averages=2, fill_factor=0.6)
+    found = budget(chip, level=0.5)
+    expected = pytest.approx((found.signal_photons, found.reference_photons))
+    assert photons_per_mac(chip.replace(wavelength_m=None), 0.5) == expected
+    with pytest.raises(ValueError, match="power_w=None is unlimited light"):
+        photons_per_mac(made(detection="hybrid90"))
+
+
 def test_recalibration_takes_its_share() -> None:
     chip = preset("chip_11x11")
     often = budget(chip.replace(phase_drift_rms=0.1, recalibrate_s=7.26e-7))  # 242 of them probe, 484 work
@@ -333,6 +381,9 @@ def test_channels_multiply_all_but_the_link() -> None:
         ({}, {"level": math.nan}, "level=nan must be above 0 and at most 1"),
         ({"frame_rate_hz": 2e11}, {}, "lower frame_rate_hz, or give faster modulators"),
         ({}, {"prices": components.prices() | {"setting.light": 2.0}}, "setting.light=2 must be 1 here"),
+        ({}, {"prices": components.prices() | {"laser.feed_loss_db": -3.0}}, "feed_loss_db=-3.0 must be at"),
+        ({}, {"prices": components.prices() | {"laser.wall_plug": 0.0}}, "wall_plug=0.0 must be positive"),
+        ({}, {"prices": {"laser.wall_plug": 0.1}}, "prices lack adc.area_m2,"),
     ],
 )
 def test_bad_input_is_named(changes: dict[str, Any], options: dict[str, Any], message: str) -> None:

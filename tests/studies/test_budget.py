@@ -11,6 +11,7 @@ from conftest import ROOT, run_here
 from evidence.pages.field_units import PUBLISHED, SURVEY, link, published, stages, units
 from evidence.pages.markdown import Results
 from fourier_attn import config
+from fourier_attn.config import fit_grid
 from fourier_attn.optics import budget, components, plan, preset
 from fourier_attn.optics.components import CORNERS
 from fourier_attn.studies.engine import budget as study
@@ -18,7 +19,14 @@ from fourier_attn.studies.engine import budget_figure
 from fourier_attn.studies.engine.projection import example_joules
 from fourier_attn.train.rundir import config_file
 
-ENGINES = ("chip_11x11", "demonstrator_5x5", "amplitude_4f", "chip_11x11_4bit", "shot_limited")
+ENGINES = (
+    "chip_11x11",
+    "demonstrator_5x5",
+    "amplitude_4f",
+    "chip_11x11_4bit",
+    "shot_limited",
+    "joint_transform",
+)
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +109,15 @@ def test_components_of_a_file_count(tmp_path: Path) -> None:
     code, out, err = run_here(study, f"--components={own}")
     assert code == 0, err
     assert "ns, bound by: light" in out
+    c = config.default(engine="chip_11x11")
+    c.data.task, c.data.length, c.data.buckets, c.model.positions, c.model.d = "reviews", 11, (), 11, 11
+    aged = preset("chip_11x11").replace(phase_drift_rms=0.1, recalibrate_s=7.26e-7)  # 242 of 726 passes probe
+    library = components.library(own)
+    for engine, share in ((preset("chip_11x11"), 1.0), (aged, 1.5)):
+        found = study.example("x", engine, fit_grid(c), library, 1.0)
+        assert found["seconds"] == pytest.approx(found["frames"] * share * 1e-9)  # of the light
+        light = budget(engine, level=1.0)
+        assert found["signal_photons"] == pytest.approx(found["macs"] * light.signal_photons)
 
 
 def test_published_figures_are_in_our_range_or_have_a_reason(document: dict) -> None:

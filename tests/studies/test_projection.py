@@ -10,6 +10,7 @@ import pytest
 from evidence.pages import projected
 from evidence.pages.markdown import Results
 from fourier_attn.optics import Engine, Plan, components, cost, plan
+from fourier_attn.optics.frame import frame
 from fourier_attn.optics.components import CORNERS
 from fourier_attn.optics.presets import preset
 from fourier_attn.studies.engine import tornado
@@ -65,7 +66,7 @@ def test_sensitivities_are_of_one_component_each() -> None:
     assert {"link.bit_j", "link.bytes_per_s", "hbm.bit_j", "setting.frame_rate"} <= rows.keys()
     assert not any(name.startswith(("cpu.", "thermo_optic.", "camera.")) for name in rows)
     low, high = rows["link.bit_j"]["answers"]
-    bits = 2 * here.plan.frames * cost.frame(here.engine).bits / 3
+    bits = 2 * here.plan.frames * frame(here.engine).bits / 3
     part = components.library()["link.bit_j"]
     assert high["joules"] - low["joules"] == pytest.approx(bits * (part.high - part.low))
     assert high["seconds"] == low["seconds"] == rows["link.bit_j"]["typical_answers"]["seconds"]

@@ -14,6 +14,7 @@ from fourier_attn.columns import aligned
 from fourier_attn.optics import components, cost
 from fourier_attn.optics.components import CORNERS, Library
 from fourier_attn.optics.engine_spec import Engine
+from fourier_attn.optics.frame import frame
 from fourier_attn.optics.planner import Plan
 from fourier_attn.optics.programs.call_sites import CallSite, body, convolved_places, platform_branch
 from fourier_attn.optics.programs.rules import Choice, Rule, as_rules
@@ -276,8 +277,7 @@ def _row(choice: Choice, library: Library) -> Row:
 
 def _priced(engine: Engine) -> bool:
     """Says whether an engine has the converters and detectors that an energy is made of."""
-    one = cost.frame(engine)
-    return one.conversions > 0 and None not in (*one.write_bits, one.read_bits)
+    return not cost.no_energy(frame(engine))
 
 
 def site_work(site: CallSite) -> tuple[float, float]:

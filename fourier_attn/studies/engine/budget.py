@@ -46,12 +46,14 @@ UNITS = {
     "wall_plug_j": (1e18, "electrical aJ per MAC, laser"),
     "processor_j": (1e15, "electrical fJ per MAC, without link and memory"),
     "electrical_j": (1e15, "electrical fJ per MAC, all"),
-    "peak_tops": (1.0, "TOPS, light alone"),
+    "peak_tops": (1.0, "TOPS, overlapped, without link"),
     "sustained_tops": (1.0, "TOPS, overlapped, with link"),
     "sequential_tops": (1.0, "TOPS, one frame after the other"),
     "processor_tops_per_w": (1.0, "TOPS/W, without link and memory"),
     "tops_per_w": (1.0, "TOPS/W, all"),
-    "tops_per_mm2": (1.0, "TOPS/mm^2, light alone"),
+    "always_on_tops_per_w": (1.0, "TOPS/W, all, with light and receivers always on"),
+    "watts": (1.0, "W, all, with light and receivers always on"),
+    "tops_per_mm2": (1.0, "TOPS/mm^2, without link"),
 }
 
 
@@ -80,7 +82,7 @@ def main() -> None:
         rows.append(row(name, engine, library, options.level))
         print(report(rows[-1]), end="\n\n")
         if config is not None:
-            rows.append(example(name, engine, fit_grid(config), library))
+            rows.append(example(name, engine, fit_grid(config), library, options.level))
             print(example_report(rows[-1]), end="\n\n")
     if out is not None:
         document = provenance.record() | {"level": options.level, "rows": rows}
@@ -154,7 +156,9 @@ def as_plain(b: Budget) -> dict[str, Any]:
     }
 
 
-def example(name: str, engine: Engine, config: Config, library: Library) -> dict[str, Any]:
+def example(
+    name: str, engine: Engine, config: Config, library: Library, level: float | None = None
+) -> dict[str, Any]:
     """Returns what the inference of one example of a network takes on an engine.
 
     Args:
@@ -162,6 +166,7 @@ def example(name: str, engine: Engine, config: Config, library: Library) -> dict
       engine: the engine.
       config: the run's configuration.
       library: the component library.
+      level: mean intensity of a written pixel; None: numbers that are spread evenly.
     Raises: ValueError for a network without transforms, or without a plan on the engine.
     """
     batch = config.data.batch
@@ -171,8 +176,8 @@ def example(name: str, engine: Engine, config: Config, library: Library) -> dict
             f"mixer {config.model.mixer.name!r} has no transforms; choose a run with one, or no --workdir"
         )
     load = job.plan(engine).load(layers(config) / batch)
-    one = budget(engine)
-    electrons = one.link.signal_e * engine.shape[0] * engine.shape[1] * engine.passes
+    one = budget(engine, components.prices("typical", library), level)
+    work = 1 + one.more_passes
     found: dict[str, Any] = {
         "part": "example",
         "engine": name,
@@ -180,8 +185,8 @@ def example(name: str, engine: Engine, config: Config, library: Library) -> dict
         "frames": load["frames"],
         "passes": load["frames"] * engine.passes,
         "macs": load["frames"] * one.macs,
-        "signal_photons": load["frames"] * electrons,
-        "seconds": load["lots"] * one.pipeline.period_s,
+        "signal_photons": load["frames"] * one.macs * one.signal_photons,
+        "seconds": load["lots"] * one.pipeline.period_s * work,
         "joules": None,
         "no_energy": one.no_energy,
     }

@@ -59,7 +59,9 @@ def table(rows: Rows) -> str:
     (exact,), (processor,) = part(rows, "exact"), part(rows, "electronic")
     lines = [f"test accuracy of {exact['examples']} examples, % (95 %)   J of an example (low to high)"]
     for number, row in enumerate(part(rows, TESTED), 1):
-        lines.append(f"{number:>2} {_numbers(row, exact['examples'])}   {words(row)}")
+        light = row.get("photons_per_mac")
+        photons = "" if light is None else f", {light:.3g} photons per MAC"
+        lines.append(f"{number:>2} {_numbers(row, exact['examples'])}   {words(row)}{photons}")
     lines.append(
         f"   {_numbers(processor, exact['examples'])}   exact, on the processor: {processor['power']}"
     )

@@ -36,6 +36,8 @@ from fourier_attn import command, model, paths, provenance, style
 from fourier_attn.choices import check_choices
 from fourier_attn.config import Config, fit_grid, tokens
 from fourier_attn.optics import Engine, components, presets
+from fourier_attn.optics.coherence import is_coherent
+from fourier_attn.optics.field_units import photons_per_mac
 from fourier_attn.optics.transform_plan import PREFER
 from fourier_attn.studies import runs
 from fourier_attn.studies.engine import frontier
@@ -260,7 +262,7 @@ def search(
 
 
 def spent(config: Config, base: Engine, choice: Choice, prices: Options) -> dict[str, Any]:
-    """Returns the photons, passes and energy in J of an example's transforms.
+    """Returns the photons, also per MAC, the passes and the energy in J of an example's transforms.
 
     Args:
       config: of the network.
@@ -273,6 +275,7 @@ def spent(config: Config, base: Engine, choice: Choice, prices: Options) -> dict
     joules = energy_at_corners(engine, plan.load(blocks), prices)
     return {
         "photons": float(engine.photons),
+        "photons_per_mac": photons_per_mac(engine)[0] if is_coherent(engine) else None,
         "passes": blocks * plan.passes / batch,
         "joules": {corner: lines["total"] / batch for corner, lines in joules.items()},
     }

@@ -4,7 +4,8 @@
 
 A trained network is evaluated on its test split (validation, where labels of test are not public) through an
 engine whose laser gives a pixel of value 1 this many photo-electrons in a pass (--photons), on --devices
-devices. Electronic noise is off, so that few photons only bring shot noise; --electronics keeps it on. The
+devices. The report also has the signal's photons per complex multiply-accumulate, for numbers that are spread
+evenly over the modulators' range. Electronic noise is off, so that few photons only bring shot noise; --electronics keeps it on. The
 engine is --engine=PRESET, or else the run's own, or else the other run's, or else chip_11x11.
 --against=OTHER compares a second run with the first: one trained exactly with one that was trained, or
 fine-tuned, through an engine with little light.
@@ -25,6 +26,8 @@ from tqdm import tqdm
 from fourier_attn import command, paths, provenance, style
 from fourier_attn.data import TASKS
 from fourier_attn.optics import Engine, presets
+from fourier_attn.optics.coherence import is_coherent
+from fourier_attn.optics.field_units import photons_per_mac
 from fourier_attn.studies import runs
 from fourier_attn.studies.engine.evaluator import EngineEvaluator
 from fourier_attn.studies.engine.robustness import choose_engines, number
@@ -110,8 +113,9 @@ def accuracies(
     for n in photons:
         dim = starved(engine, n)
         values = evaluator.through([dim.replace(seed=seed) for seed in range(devices)], evaluator.public)
+        light = {"photons": n, "photons_per_mac": photons_per_mac(dim)[0] if is_coherent(dim) else None}
         yield [
-            row | {"photons": n, "device": seed, "accuracy": float(accuracy)}
+            row | light | {"device": seed, "accuracy": float(accuracy)}
             for seed, accuracy in enumerate(values)
         ]
 
@@ -127,6 +131,13 @@ def curves(rows: Rows) -> dict[str, dict[float, list[float]]]:
 
 def exact(rows: Rows, run: str) -> float:
     return next(row["accuracy"] for row in rows if row["run"] == run and "photons" not in row)
+
+
+def per_mac(rows: Rows, run: str, photons: float) -> str:
+    """Returns words for the signal's photons per complex multiply-accumulate; "" where they are not known."""
+    found = next(row for row in rows if row["run"] == run and row.get("photons") == photons)
+    value = found.get("photons_per_mac")
+    return "" if value is None else f", {value:.3g} per MAC"
 
 
 @style.styled()
@@ -161,7 +172,7 @@ def print_table(rows: Rows) -> None:
         for n, values in by_photons.items():
             mean, half = band(values)
             sure = "" if math.isnan(half) else f" ± {100 * half:.2f}"
-            print(f"{n:>10g} photons  {100 * mean:6.2f}{sure}")
+            print(f"{n:>10g} photons{per_mac(rows, run, n)}  {100 * mean:6.2f}{sure}")
 
 
 if __name__ == "__main__":
