@@ -43,6 +43,9 @@ def over_photons(results: Results, name: str) -> str:
         [readable(run), *(_cell(values) for values in at.values()), f"{100 * photons.exact(rows, run):.2f}"]
         for run, at in curves.items()
     ]
+    per_mac = {row["photons"]: row["photons_per_mac"] for row in rows if row.get("photons_per_mac")}
+    if per_mac:
+        lines.append(["photons per MAC, signal", *(significant(per_mac[n]) for n in numbers), ""])
     return table(["run", *(f"{n:g} photons" for n in numbers), "exact transform"], lines) + notes(documents)
 
 

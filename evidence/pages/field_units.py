@@ -22,22 +22,20 @@ class Published(NamedTuple):
       quantity: in words, with its unit.
       value: the published figure.
       source: where it was read.
-      ours: rows of the study's file by engine -> our number at each corner; None: there is none.
+      ours: rows of the study's file by engine -> our number at each corner, or {} where there is none.
       reason: why the figure is outside our range; "" if it is inside.
     """
 
     quantity: str
     value: float
     source: str
-    ours: Callable[[Engines], Values] | None
+    ours: Callable[[Engines], Values]
     reason: str = ""
 
     def inside(self, engines: Engines) -> bool:
         """Says whether the published figure is in our range, or within 5 % of it."""
-        if self.ours is None:
-            return False
         ours = self.ours(engines).values()
-        return 0.95 * min(ours) <= self.value <= 1.05 * max(ours)
+        return bool(ours) and 0.95 * min(ours) <= self.value <= 1.05 * max(ours)
 
 
 def unit(engine: str, name: str, factor: float = 1.0) -> Callable[[Engines], Values]:
@@ -58,6 +56,11 @@ def conversion_pj(bits: int) -> Callable[[Engines], Values]:
       bits: of the converter.
     """
     return lambda _: {corner: 1e12 * cost.conversion_j("adc", bits, prices(corner)) for corner in CORNERS}
+
+
+def nothing(_: Engines) -> Values:
+    """Returns no number, for a figure that this project has no counterpart of."""
+    return {}
 
 
 def scaling(_: Engines) -> Values:
@@ -127,10 +130,10 @@ PUBLISHED: Sequence[Published] = (
         "The same reasons hold. Each of this preset's pixels has its own converters, which take most area.",
     ),
     Published(
-        "energy-delay product of other photonic accelerators over that of one with joint transform correlators",
+        "energy-delay product of other photonic accelerators over that of joint transform correlators",
         28,
         PHOTOFOURIER,
-        None,
+        nothing,
         "The figure depends on the other accelerators, which this project does not model.",
     ),
     Published(
@@ -153,7 +156,10 @@ PUBLISHED: Sequence[Published] = (
         unit("chip_11x11", "processor_tops_per_w"),
     ),
     Published(
-        "TOPS/mm^2 of the same; here `chip_11x11` without link", 1.2, TEMPO, unit("chip_11x11", "tops_per_mm2")
+        "TOPS/mm^2 of the same; here `chip_11x11` without link",
+        1.2,
+        TEMPO,
+        unit("chip_11x11", "tops_per_mm2"),
     ),
     Published(
         "TOPS/mm^2 of a projected optoelectronic chip with residue numbers; here `chip_11x11` without link",
@@ -268,7 +274,8 @@ def _published(engines: Engines) -> list[list[str]]:
     lines = [["quantity", "published", "here", "verdict", "source"]]
     for one in PUBLISHED:
         verdict = "in our range" if one.inside(engines) else one.reason
-        here = "none" if one.ours is None else spread(one.ours(engines))
+        ours = one.ours(engines)
+        here = spread(ours) if ours else "none"
         lines.append([one.quantity, f"{one.value:g}", here, verdict, one.source])
     return lines
 

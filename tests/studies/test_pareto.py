@@ -136,6 +136,12 @@ def test_joules_of_an_earlier_result_are_computed_again(tmp_path: Path) -> None:
     file.write_text(json.dumps({"setting": "toy", "date": "2026-11-22T", "commit": "old", "rows": [row]}))
     found = pareto.again(file, network, base, pareto.Options())
     assert found["rows"] == [row | {"joules": joules}]
+    processor = {"part": "electronic", "power": ""}
+    light = row["photons"] / 3 / 64  # of numbers that are spread evenly, per MAC of 64 pixels
+    assert row["photons_per_mac"] == pytest.approx(light, rel=0.03)
+    assert f"{row['photons_per_mac']:.3g} photons per MAC" in frontier.table(
+        [*found["rows"], {"part": "exact", "accuracy": 0.5, "examples": 9}, found["rows"][0] | processor]
+    )
     assert found["setting"] == "toy; joules of engines computed again, all else of 2026-11-22"
     assert found["measured"]["commit"] == "old"
     network.model.d = 128

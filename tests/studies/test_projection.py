@@ -10,8 +10,8 @@ import pytest
 from evidence.pages import projected
 from evidence.pages.markdown import Results
 from fourier_attn.optics import Engine, Plan, components, cost, plan
-from fourier_attn.optics.frame import frame
 from fourier_attn.optics.components import CORNERS
+from fourier_attn.optics.frame import frame
 from fourier_attn.optics.presets import preset
 from fourier_attn.studies.engine import tornado
 from fourier_attn.studies.engine.projection import (

@@ -69,7 +69,7 @@ def test_photons_are_a_command(optical_run: Path) -> None:
     words = [f"--workdir={optical_run}", "--devices=2", "--examples=16"]
     code, out, err = run_here(photons, *words, "--photons=0.1,1e4")
     assert code == 0, err
-    assert "10000 photons" in out
+    assert re.search(r"10000 photons, \S+ per MAC", out)
     document = json.loads((optical_run / "photons.json").read_text())
     rows, (network,) = document["rows"], document["networks"]
     assert network["run"] == optical_run.name
@@ -89,7 +89,11 @@ def test_tables_have_a_column_for_each_age_and_number_of_photons(tmp_path: Path)
         for age, accuracy in ((0.0, 0.8), (600.0, 0.7))
         for device in (0, 2)
     ]
-    dim = [first | {"photons": n, "accuracy": 0.5 + n / 1000} for n in (1.0, 100.0) for _ in range(2)]
+    dim = [
+        first | {"photons": n, "photons_per_mac": n / 363, "accuracy": 0.5 + n / 1000}
+        for n in (1.0, 100.0)
+        for _ in range(2)
+    ]
     costs = [{"interval_s": interval, "passes_for_each_of_work": 0.5} for interval in (None, 60.0)]
     facts = {"command": "c", "commit": "0" * 40, "hardware": None, "versions": None, "date": None}
     setting = {"dataset": "films", "examples": 7, "phase_drift_rms": 0.5, "gain_drift_rms": 0.1}
@@ -105,4 +109,5 @@ def test_tables_have_a_column_for_each_age_and_number_of_photons(tmp_path: Path)
     assert "films, 7 examples; drift of 0.5 rad, gain 0.1, correlated over 60 s" in table
     table = over_photons(Results(tmp_path), "dim")
     assert "| a | 50.10 ± 0.00 | 60.00 ± 0.00 | 90.00 |" in table
+    assert "| photons per MAC, signal | 0.00275 | 0.275 |  |" in table
     assert "not yet run" in over_ages(Results(tmp_path), "none") + over_photons(Results(tmp_path), "none")

@@ -5,8 +5,9 @@
 A trained network is evaluated on its test split (validation, where labels of test are not public) through an
 engine whose laser gives a pixel of value 1 this many photo-electrons in a pass (--photons), on --devices
 devices. The report also has the signal's photons per complex multiply-accumulate, for numbers that are spread
-evenly over the modulators' range. Electronic noise is off, so that few photons only bring shot noise; --electronics keeps it on. The
-engine is --engine=PRESET, or else the run's own, or else the other run's, or else chip_11x11.
+evenly over the modulators' range. Electronic noise is off, so that few photons only bring shot noise;
+--electronics keeps it on. The engine is --engine=PRESET, or else the run's own, or else the other run's, or
+else chip_11x11.
 --against=OTHER compares a second run with the first: one trained exactly with one that was trained, or
 fine-tuned, through an engine with little light.
 
