@@ -135,7 +135,13 @@ def exact(rows: Rows, run: str) -> float:
 
 
 def per_mac(rows: Rows, run: str, photons: float) -> str:
-    """Returns words for the signal's photons per complex multiply-accumulate; "" where they are not known."""
+    """Returns words for the signal's photons per complex multiply-accumulate; "" where they are not known.
+
+    Args:
+      rows: of the results.
+      run: name of the run.
+      photons: photo-electrons of unit intensity in a pass.
+    """
     found = next(row for row in rows if row["run"] == run and row.get("photons") == photons)
     value = found.get("photons_per_mac")
     return "" if value is None else f", {value:.3g} per MAC"
