@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Complex, Float
+from jaxtyping import Array, Complex, Float, Inexact
 
 from fourier_attn.optics.phases import angle, phasor
 from fourier_attn.optics.sampling import places
@@ -36,9 +36,9 @@ def leak_heat(field: Complex[Array, "*b n1 n2"], share: Any) -> Complex[Array, "
 
 
 def settle(
-    field: Complex[Array, "p *b n1 n2"], kept: Any, *, channels: bool = False
-) -> Complex[Array, "p *b n1 n2"]:
-    """Returns the fields of modulators that follow their drive with a first-order response.
+    field: Inexact[Array, "p *b n1 n2"], kept: Any, *, channels: bool = False
+) -> Inexact[Array, "p *b n1 n2"]:
+    """Returns the fields of modulators, or the powers at detectors, that follow with a first-order response.
 
         E[t] = (1 - k) D[t] + k E[t - 1],    k = exp(-T / tau)
 
@@ -46,7 +46,7 @@ def settle(
     pass of a call the modulators are dark.
 
     Args:
-      field: D, the fields of modulators that settle at once, for each pass.
+      field: D, the fields of modulators that settle at once, or the powers of light, for each pass.
       kept: k, the share of the last field that is left after a pass.
       channels: whether axes 2 and 3 are channels of a pass, each with modulators of its own.
     """

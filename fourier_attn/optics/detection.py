@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Inexact
 
+from fourier_attn.optics.coupling import kept_share, settle
 from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.imperfections import convert_roughly, fast_flicker, gains, slow_flicker
 from fourier_attn.optics.phases import phasor
@@ -22,6 +23,7 @@ from fourier_attn.optics.random import Key, normal, sample, stream, uniform
 from fourier_attn.optics.ranges import report
 
 BOLTZMANN_J_K = 1.380649e-23  # exact, SI
+AVERAGES = "averages"  # axis over which passes are repeated
 MOST_POISSON = 1e5  # above, jax.random.poisson in float32 has a wrong variance
 
 
@@ -95,7 +97,7 @@ def _square(field: Array) -> Array:
 
 def _detect_power(light: Light, engine: Engine, keys: Keys) -> Array:
     """Detects |E|^2 in one pass, without a reference."""
-    power = gains(1, engine, light.field) * light.power
+    power = gains(1, engine, light.field) * _seen(light.power, engine)
     return _convert(_count(power, engine, keys), engine, keys.rounding, 0.0)[0]
 
 
@@ -129,7 +131,7 @@ def _detect_steps(light: Light, engine: Engine, r: Array, keys: Keys) -> Array:
     reference = jax.lax.complex(references[0], references[1]).reshape(one_for_each_pass)
     power = _square(field + reference * jnp.sqrt(laser).astype(field.dtype))
     response = gains(1, engine, field)
-    power = response * (power if excess is None else power + excess)
+    power = response * _seen(power if excess is None else power + excess, engine, r**2)
     still = response * _square(reference)
     power = _convert(_count(power, engine, keys), engine, keys.rounding, r, still)
     if three_powers:
@@ -158,6 +160,8 @@ def _detect_pairs(parts: Array, light: Light, engine: Engine, r: Array, keys: Ke
     share = 1 / engine.detector.detectors  # of the light, for each detector
     gain = 4 * share * r  # of the difference over the signal
     total = 2 * share * (light.power[0] + r**2 * laser)[None]  # of the light on both
+    signal = jax.vmap(lambda part: _seen(part[None], engine)[0])(signal)
+    total = _seen(total, engine, 2 * share * r**2)
     known: Any = 0.0  # what the reference alone gives
     if engine.capacities or engine.receiver.prnu_rms is not None:
         both = jnp.stack([total + gain * signal, total - gain * signal]) / 2
@@ -219,6 +223,29 @@ def _electrical_variance(engine: Engine, dtype: Any) -> Array:
     if receiver.read_noise_e is not None:
         variance += (receiver.read_noise_e / photons) ** 2
     return variance
+
+
+def _seen(power: Array, engine: Engine, before: Any = 0.0) -> Array:
+    """Returns the light in each pass as slow detectors see it, with a share of that in the pass before.
+
+        S[t] = (1 - k) P[t] + k S[t - 1],   k = exp(-2 pi B T)
+
+    Passes follow each other as those of slow modulators do, see `coupling.settle`. Averages are passes, too.
+
+    Args:
+      power: P, (passes, ...), of one of the averages.
+      engine: the engine, with its receiver.
+      before: light before the first pass.
+    """
+    if not engine.receiver.memory:
+        return power
+    kept = kept_share(1 / (2 * math.pi * engine.bandwidth), engine.frame_rate_hz)
+    several = engine.channels.count > 1
+    if engine.averages == 1:
+        return before + settle(power - before, kept, channels=several)
+    whole = jax.lax.all_gather(power - before, AVERAGES)
+    settled = settle(whole.reshape(-1, *power.shape[1:]), kept, channels=several)
+    return before + settled.reshape(whole.shape)[jax.lax.axis_index(AVERAGES)]
 
 
 def _limit(power: Array, engine: Engine) -> Array:

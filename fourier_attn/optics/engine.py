@@ -274,13 +274,14 @@ def _detect(light: detection.Light, engine: Engine, keys: detection.Keys) -> Arr
     if engine.averages == 1:
         return detection.detect(jax.tree.map(lambda part: part[0], lights), engine, keys)
     if keys.reference is None:
-        return jax.vmap(lambda light: detection.detect(light, engine, keys))(lights).mean(axis=0)
+        read = jax.vmap(lambda light: detection.detect(light, engine, keys), axis_name=detection.AVERAGES)
+        return read(lights).mean(axis=0)
     draws = [jax.random.split(key, engine.averages) for key in keys[:-1]]
 
     def one(light: detection.Light, *own: Array) -> Array:
         return detection.detect(light, engine, detection.Keys(*own, slow=keys.slow))
 
-    return jax.vmap(one)(lights, *draws).mean(axis=0)
+    return jax.vmap(one, axis_name=detection.AVERAGES)(lights, *draws).mean(axis=0)
 
 
 def _digits(x: Array, engine: Engine) -> Array:

@@ -67,10 +67,10 @@ def _check_measured(engine: Any) -> None:
 def _check_detection(engine: Any) -> None:
     receiver = engine.receiver
     bandwidth, rate = receiver.bandwidth_hz, engine.frame_rate_hz
-    if is_number(bandwidth) and is_number(rate) and bandwidth < rate / 2:
+    if not receiver.memory and is_number(bandwidth) and is_number(rate) and bandwidth < rate / 2:
         raise ValueError(
             f"bandwidth_hz={bandwidth:g} is below half of frame_rate_hz={rate:g}: such detectors mix a pass "
-            "with the one before, which is not emulated; raise it, or lower frame_rate_hz"
+            "with the one before; set memory=True, raise it, or lower frame_rate_hz"
         )
     names = ("dark_current", "tia_noise", "load_ohm", "read_noise_e", "well_depth_e", "saturation_w")
     electrical = [name for name in names if getattr(receiver, name) is not None]

@@ -351,7 +351,7 @@ class Engine:
             self.channels.channel_crosstalk_db,  # of light: each aperture is scaled to its largest number
             self.channels.aperture_crosstalk_db,
         )
-        if self.noisy or any(value is not None for value in effects):
+        if self.noisy or receiver.memory or any(value is not None for value in effects):
             return False
         if modulator.encode != "complex" or modulator.dac_range != "auto" or receiver.adc_range != "auto":
             return False

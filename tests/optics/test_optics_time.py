@@ -80,6 +80,63 @@ def test_modulators_remember_the_pass_before(detection: str) -> None:
         np.testing.assert_allclose(dft(x, engine.replace(settling_s=off)), exact(x), atol=2e-5)
 
 
+@pytest.mark.parametrize("detection", ["hybrid90", "psi3", "linear3", "intensity"])
+def test_detectors_remember_the_pass_before(detection: str) -> None:
+    """S[t] = (1 - k) P[t] + k S[t - 1] of each detector, k = exp(-2 pi B T), the reference at first."""
+    x, averages, bandwidth, r = waves(2, 3, 4, 5), 2, 0.3e3, math.sqrt(10.0)
+    kept = math.exp(-2 * math.pi * bandwidth / RATE)
+    scale = np.abs(np.asarray(x)).max((-2, -1), keepdims=True)
+    fields = exact(np.asarray(x, complex) / scale).reshape(6, 4, 5)
+    turns = np.exp(2j * np.pi * np.arange(3) / 3)
+    passes: dict[str, list[Any]] = {  # the reference at each detector in each pass
+        "hybrid90": [[r, -r, 1j * r, -1j * r]],
+        "psi3": [[r * turn] for turn in turns],
+        "linear3": [[0.0], [r], [1j * r]],
+        "intensity": [[0.0]],
+    }
+    detectors = len(passes[detection][0])
+    state = np.full((detectors, 4, 5), 0.0 if detection == "intensity" else r**2 / detectors)
+    expected = np.zeros((6, 4, 5), complex)
+    for aperture in range(6):
+        for _ in range(averages):
+            seen = []
+            for references in passes[detection]:
+                light = [np.abs(fields[aperture] + reference) ** 2 / detectors for reference in references]
+                state = (1 - kept) * np.array(light) + kept * state
+                seen.append(state)
+            y = np.array(seen)  # (passes, detectors, ..)
+            if detection == "hybrid90":
+                found = (y[0, 0] - y[0, 1] + 1j * (y[0, 2] - y[0, 3])) / r
+            elif detection == "psi3":
+                found = np.tensordot(turns, y[:, 0], 1) / (3 * r)
+            elif detection == "linear3":
+                found = (y[1, 0] - y[0, 0] - r**2 + 1j * (y[2, 0] - y[0, 0] - r**2)) / (2 * r)
+            else:
+                found = y[0, 0]
+            expected[aperture] += found / averages
+    engine = made(shape=(4, 5), detection=detection, averages=averages, frame_rate_hz=RATE)
+    slow = engine.replace(memory=True, bandwidth_hz=bandwidth)
+    expected = expected.reshape(x.shape) * (scale**2 if detection == "intensity" else scale)
+    np.testing.assert_allclose(dft(x, slow), expected, atol=1e-4)
+    assert snr(dft(x, slow), np.asarray(dft(x, engine))) < 25
+    np.testing.assert_allclose(dft(x, slow.replace(bandwidth_hz=1e6)), dft(x, engine), atol=2e-5)
+
+
+def test_channels_remember_their_own_light() -> None:
+    """Those of the array three apertures back, as three engines with one channel have it; the noise stays."""
+    x, slow = waves(9, 4, 4), made(shape=(4, 4), detection="psi3", frame_rate_hz=RATE, memory=True)
+    slow = slow.replace(bandwidth_hz=300.0, averages=2)
+    shared = dft(x, slow.replace(wavelengths=3))
+    for w in range(3):
+        np.testing.assert_allclose(shared[w::3], dft(x[w::3], slow), atol=2e-5)
+    dark = jnp.zeros((400, 4, 4))
+    noise = [
+        float(np.std(dft(dark, changed(made(shape=(4, 4), detection="hybrid90"), 1e3, memory=on), KEY)))
+        for on in (False, True)
+    ]
+    assert noise[1] == pytest.approx(noise[0], rel=1e-5)
+
+
 def test_drift_correlates_over_pixels() -> None:
     """exp(-(m + n) / l) of variance 2 (1 - exp(-t / tau)), to five standard errors; short: independent."""
     number, variance = 1_000, 2 * (1 - math.exp(-0.5))
@@ -120,8 +177,9 @@ def test_jitter_is_the_noise_of_a_sine_at_half_the_frame_rate(detection: str) ->
 def test_strengths_in_time_have_derivatives() -> None:
     x, g = waves(2, 4, 5), normal(2, 4, 5)
     on: dict[str, Any] = {"thermal_crosstalk": 0.1, "settling_s": 5e-4, "jitter_s": 1e-5}
-    on |= {"drift_length_pitch": 2.0}
+    on |= {"drift_length_pitch": 2.0, "bandwidth_hz": 400.0}
     engine = changed(made(shape=(4, 5), detection="hybrid90", frame_rate_hz=RATE), phase_drift_rms=0.1)
+    engine = engine.replace(memory=True, averages=2)
 
     def read(strengths: dict[str, Any]) -> jax.Array:
         y = optical_dft2(x, engine.replace(age_s=5e3, **strengths), KEY)
@@ -140,6 +198,11 @@ def test_strengths_in_time_have_derivatives() -> None:
         ({"thermal_crosstalk": 0.6}, "thermal_crosstalk=0.6 must be at least 0 and at most 0.5"),
         ({"settling_s": -1.0}, "settling_s=-1.0 must be at least 0"),
         ({"jitter_s": 1e-12}, "detection='field' has no converters"),
+        ({"memory": True}, "detection='field' is not a detector, so that memory=True does nothing"),
+        (
+            {"detection": "hybrid90", "bandwidth_hz": 1e8},
+            "mix a pass with the one before; set memory=True, raise it",
+        ),
         ({"drift_length_pitch": 0.0}, "drift_length_pitch=0.0 must be positive"),
         ({"drift_length_pitch": 2.0}, "drift_length_pitch=2.0 correlates a drift, which is off"),
     ],

@@ -87,9 +87,16 @@ class Receiver:
         None,
         "bandwidth of the detectors, for laser and electronic noise; None: the frame "
         "rate, which is twice the bandwidth of a detector that integrates over its pass. "
-        "Less than half the frame rate is refused, because passes would mix",
+        "Less than half the frame rate mixes passes and needs `memory`",
         unit="Hz",
         least=TINY,
+    )
+    memory: bool = parameter(
+        False,
+        "lets detectors follow the light with the first-order response of the bandwidth B. A pass of the "
+        "time T keeps exp(-2 pi B T) of the light in the pass before; a call begins with the reference alone",
+        kind="flag",
+        static=True,
     )
     dark_current: float | None = noise("dark current of a detector", unit="A", power=-2)
     tia_noise: float | None = noise("current noise of an amplifier", "A/sqrt(Hz)", -1)
@@ -202,6 +209,8 @@ class Receiver:
                 ("adc_bits", "dark_current", "tia_noise", "load_ohm", "read_noise_e"), "is not a detector"
             )
             self._refuse(("well_depth_e", "saturation_w", "prnu_rms"), "is not a detector")
+            if self.memory:
+                self._refuse(("memory",), "is not a detector")
         check_converter(self, "adc_bits", ("adc_noise_lsb", "adc_inl_lsb", "adc_dnl_lsb"))
         if self.flicker_corner_hz is not None and self.tia_noise is None:
             raise ValueError(
