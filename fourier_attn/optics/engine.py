@@ -262,8 +262,16 @@ def write(
     written = modulator.write(x, engine.modulator, keys, plain=engine.scale_free if plain is None else plain)
     slow, passes = engine.modulator.settling_s, engine.passes // engine.slices
     kept = None if slow is None else kept_share(slow, engine.frame_rate_hz)
-    several = engine.channels.count > 1
-    field = modulator.disturb(written, engine.modulator, passes, keys.noise, kept, channels=several)
+    jitter, arrays_hz = engine.modulator.dac_jitter_s, engine.frame_rate_hz / passes
+    field = modulator.disturb(
+        written,
+        engine.modulator,
+        passes,
+        keys.noise,
+        kept,
+        channels=engine.channels.count > 1,
+        jitter=None if jitter is None else math.pi * arrays_hz * jitter,  # of a sine at half the rate
+    )
     return written.scale, field
 
 

@@ -325,6 +325,7 @@ class Engine:
             modulator.phase_noise_rms,
             modulator.amp_noise_rms,
             modulator.drive_noise_rms,
+            modulator.dac_jitter_s,
             laser.rin_db_hz,
             laser.power_drift_rms,
             laser.power_w,

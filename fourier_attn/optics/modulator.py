@@ -27,7 +27,7 @@ from fourier_attn.optics.imperfections import bend
 from fourier_attn.optics.parts import Modulator
 from fourier_attn.optics.phases import angle, modulus, phasor
 from fourier_attn.optics.quantise import quantise, quantise_phase
-from fourier_attn.optics.random import Key, normal, sample
+from fourier_attn.optics.random import Key, normal, sample, stream
 
 DARK = 1e-6  # of full scale: the direction of what is below is rounding, and has no derivative
 STEEPEST = 1e3  # slope of sqrt(1 - b^2), which has no end at b = 1
@@ -96,6 +96,7 @@ def disturb(
     kept: Array | None = None,
     *,
     channels: bool = False,
+    jitter: Any = None,
 ) -> Array:
     """Returns one field for each pass, (passes, ...), with the modulators' memory and noise of that pass.
 
@@ -106,9 +107,11 @@ def disturb(
       key: PRNG key of the noise.
       kept: share of the last field that is left after a pass, None for modulators that settle at once.
       channels: whether several share a pass; the field is (groups, A, W, ...) then.
+      jitter: noise of the drive by its converters' jitter, over the drive; None: it has none.
     """
     shape = (passes, *written.field.shape)
-    field = jnp.broadcast_to(written.field, shape)
+    field = written.field if jitter is None else _jittered(written.field, modulator.encode, jitter, key)
+    field = jnp.broadcast_to(field, shape)
     if kept is not None:
         field = settle(field, kept, channels=channels)
     strengths = (modulator.drive_noise_rms, modulator.amp_noise_rms, modulator.phase_noise_rms)
@@ -124,6 +127,15 @@ def disturb(
     if modulator.phase_noise_rms is not None:
         field = field * phasor(modulator.phase_noise_rms * noise[-1])
     return field
+
+
+def _jittered(field: Array, encode: str, jitter: Any, key: Key) -> Array:
+    """Returns a written field whose amplitudes and phases, from -pi to pi, are off by shares of them."""
+    draws = sample(normal, stream(key, "jitter"), (2, *field.shape), field.real.dtype)
+    phases = jax.lax.stop_gradient(angle(field))
+    if encode != "phase":
+        field = field * (1 + jitter * draws[0]).astype(field.dtype)
+    return field * phasor(jitter * phases * draws[1]) if encode in ("complex", "phase") else field
 
 
 def coarse(modulator: Modulator) -> Modulator:

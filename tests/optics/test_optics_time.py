@@ -174,10 +174,24 @@ def test_jitter_is_the_noise_of_a_sine_at_half_the_frame_rate(detection: str) ->
     assert abs(snr(dft(x, engine, KEY), clean) + decibel(float(noise))) < 0.5  # 4,000 numbers, and scales
 
 
+@pytest.mark.parametrize("encode", ["signed", "phase", "complex"])
+def test_jitter_of_the_drive_is_that_of_a_sine_at_half_the_rate_of_arrays(encode: str) -> None:
+    """SNR = -20 log10(2 pi f jitter) for amplitude and phase; one draw for an array and all of its passes."""
+    jitter, averages, x = 1e-4, 5, waves(200, 4, 5)
+    x = x.real if encode == "signed" else x
+    engine = made(shape=(4, 5), encode=encode, averages=averages, frame_rate_hz=RATE)
+    ratio = 2 * math.pi * (RATE / averages / 2) * jitter
+    clean = np.asarray(dft(x, engine.replace(dac_jitter_s=0.0), KEY))
+    np.testing.assert_allclose(clean, dft(x, engine), atol=2e-5)
+    p2 = np.mean(np.angle(np.asarray(x)) ** 2)  # of the phases' drive
+    noise = ratio**2 * {"signed": 1.0, "phase": p2, "complex": 1 + p2}[encode]
+    assert abs(snr(dft(x, engine.replace(dac_jitter_s=jitter), KEY), clean) + decibel(noise)) < 0.3
+
+
 def test_strengths_in_time_have_derivatives() -> None:
     x, g = waves(2, 4, 5), normal(2, 4, 5)
     on: dict[str, Any] = {"thermal_crosstalk": 0.1, "settling_s": 5e-4, "jitter_s": 1e-5}
-    on |= {"drift_length_pitch": 2.0, "bandwidth_hz": 400.0}
+    on |= {"drift_length_pitch": 2.0, "bandwidth_hz": 400.0, "dac_jitter_s": 1e-5}
     engine = changed(made(shape=(4, 5), detection="hybrid90", frame_rate_hz=RATE), phase_drift_rms=0.1)
     engine = engine.replace(memory=True, averages=2)
 
@@ -198,6 +212,7 @@ def test_strengths_in_time_have_derivatives() -> None:
         ({"thermal_crosstalk": 0.6}, "thermal_crosstalk=0.6 must be at least 0 and at most 0.5"),
         ({"settling_s": -1.0}, "settling_s=-1.0 must be at least 0"),
         ({"jitter_s": 1e-12}, "detection='field' has no converters"),
+        ({"dac_jitter_s": -1e-12}, "dac_jitter_s=-1e-12 must be at least 0"),
         ({"memory": True}, "detection='field' is not a detector, so that memory=True does nothing"),
         (
             {"detection": "hybrid90", "bandwidth_hz": 1e8},

@@ -143,6 +143,11 @@ class Modulator:
         unit="s",
         least=0,
     )
+    dac_jitter_s: float | None = noise(
+        "rms timing jitter of the converters of amplitude and phase, drawn for each number of a written array:"
+        " noise of 2 pi f jitter of the drive, as for a sine at f, half the rate of written arrays",
+        unit="s",
+    )
     v_pi: float | None = parameter(
         None, "voltage for a phase shift of pi", unit="V", least=TINY, most=LARGEST
     )
