@@ -144,8 +144,8 @@ class Modulator:
         least=0,
     )
     dac_jitter_s: float | None = noise(
-        "rms timing jitter of the converters of amplitude and phase, drawn for each number of a written array:"
-        " noise of 2 pi f jitter of the drive, as for a sine at f, half the rate of written arrays",
+        "rms timing jitter of the converters of amplitude and phase, drawn for each number of a written "
+        "array: noise of 2 pi f jitter of the drive, as for a sine at f, half the rate of written arrays",
         unit="s",
     )
     v_pi: float | None = parameter(
