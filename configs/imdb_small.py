@@ -7,7 +7,7 @@ epochs, the same dropout and the same optimizer. This is not the articles' recip
 Command: `python -m fourier_attn.main --config=configs/imdb_small.py:attention`. To train all models with all
 seeds: `python -m evidence.suite.train --tier=1`.
 
-Expected: the tables of docs/evidence.md, with core-hours.
+Expected: the tables of docs/texts.md, with core-hours.
 """
 
 from fourier_attn.choices import check_choice

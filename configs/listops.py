@@ -5,7 +5,7 @@ optimizer. The lists of Long Range Arena are longer, with 500 to 2,000 tokens.
 
 Command: `python -m fourier_attn.main --config=configs/listops.py:fnet`.
 
-Expected: the table of docs/evidence.md, with core-hours (results/evidence/listops). Not run to its end:
+Expected: the table of docs/texts.md, with core-hours (results/evidence/listops). Not run to its end:
 `attention` (expected cost: 0.8 core-hours).
 """
 

@@ -7,7 +7,7 @@ them, the score is the validation accuracy after the last epoch.
 Command: `python -m fourier_attn.main --config=configs/sst2_small.py:attention`. To train all models with
 three seeds: `python -m evidence.suite.train --tier=sst2`.
 
-Expected: the table of docs/evidence.md, with core-hours.
+Expected: the table of docs/texts.md, with core-hours.
 """
 
 from fourier_attn.choices import check_choice

@@ -11,8 +11,8 @@ from evidence.suite.ledger import Finding
 
 ARTICLES, FNET_ARTICLE, PAPER = "Optalysys on attention", "Optalysys on FNet", "FNet paper"
 CHAPTER, LAMBDA = "chapter", "lambda paper"
-SMALL = ("IMDb", "evidence.md#small-networks-on-imdb")
-ENGINES = ("engines", "evidence.md#emulated-engines")
+SMALL = ("IMDb", "texts.md#small-networks-on-imdb")
+ENGINES = ("engines", "texts.md#emulated-engines")
 FINDINGS = ("comparisons", "../results/evidence/imdb/findings.md#claims-and-verdicts")
 OWN = ("articles' network", "../results/evidence/imdb/findings.md#network-of-the-articles")
 START = ("convergence", "../results/evidence/imdb/findings.md#speed-of-convergence")

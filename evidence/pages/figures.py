@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from benchmarks import growth
-from evidence.pages import speedups, timings
+from evidence.pages import speedups, summary_figures, timings
 from evidence.pages.markdown import read_document
 from evidence.pages.run_names import renamed
 from evidence.report import write
@@ -78,6 +78,13 @@ def pictures(root: Path) -> Iterator[tuple[str, Callable[[], Figure]]]:
     for name in speedups.PLOTTED:
         yield f"benchmarks/{name}", partial(_plotted_speed, root, timings.SPEED[name])
 
+    yield (
+        "benchmarks/growth-time",
+        partial(
+            _plotted, summary_figures.time_over_tokens, root / "results" / "benchmarks" / "growth-cpu.json"
+        ),
+    )
+    yield "studies/joules", partial(_plotted_joules, root)
     four = partial(matrix_views.plot_chosen, layers=LANDING)
     yield "studies/matrices-four", partial(_plotted, four, root / "results" / "studies" / "matrices.json")
     for cells in sorted(root.glob("results/evidence/*/cells")):
@@ -91,6 +98,12 @@ def pictures(root: Path) -> Iterator[tuple[str, Callable[[], Figure]]]:
 def _plotted_speed(root: Path, files: Sequence[str]) -> Figure:
     """Plots the comparisons in several files of results."""
     return speedups.plot([read_document(root / "results" / f"{file}.json") for file in files])
+
+
+def _plotted_joules(root: Path) -> Figure:
+    """Plots the energies of the studies in `summary_figures.ENGINES`."""
+    files = {name: root / "results" / "studies" / f"{name}.json" for name in summary_figures.ENGINES}
+    return summary_figures.joules({name: read_document(file) for name, file in files.items()})
 
 
 def _plotted(plot: Callable[[dict[str, Any]], Figure], path: Path) -> Figure:

@@ -85,10 +85,19 @@ class Question(NamedTuple):
 
 def open_questions(results: Results) -> str:
     """Tabulates all missing runs with their expected core-hours."""
-    ledger = finished_cells(results)
-    questions = [*of_tiers(ledger), *of_configurations(results, ledger), *of_treatments(results, ledger)]
-    lines = [[q.title, "; ".join(q.runs), cost_cell(q.core_hours)] for q in questions]
+    lines = [[q.title, "; ".join(q.runs), cost_cell(q.core_hours)] for q in questions(results)]
     return table(["Question", "Missing runs", "Core-hours, estimated"], lines)
+
+
+def open_hours(results: Results) -> str:
+    """Returns the expected core-hours of all missing runs together."""
+    return cost_cell(sum(question.core_hours for question in questions(results)))
+
+
+def questions(results: Results) -> list[Question]:
+    """Returns all questions that missing runs leave open."""
+    ledger = finished_cells(results)
+    return [*of_tiers(ledger), *of_configurations(results, ledger), *of_treatments(results, ledger)]
 
 
 def of_tiers(ledger: Ledger) -> Iterator[Question]:

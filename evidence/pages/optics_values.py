@@ -132,11 +132,15 @@ def engine_energy(results: Results, name: str, scale: float) -> str:
       name: "pareto-fnet" or "pareto-circular".
       scale: 1e6 for uJ, 1 for J.
     """
-    rows = results.document(f"studies/{name}")["rows"]
+    return spread(cheapest_engine(results.document(f"studies/{name}")["rows"])["joules"], scale)
+
+
+def cheapest_engine(rows: list[Row]) -> Row:
+    """Returns the tested engine with the least energy, among those within 95 % of the exact network."""
     [exact] = frontier.part(rows, "exact")
     low, _ = wilson_interval(exact["accuracy"], exact["examples"])
     good = [row for row in frontier.part(rows, frontier.TESTED) if row["accuracy"] >= low]
-    return spread(min(good, key=lambda row: row["joules"]["typical"])["joules"], scale)
+    return min(good, key=lambda row: row["joules"]["typical"])
 
 
 def electronic_energy(results: Results, name: str, scale: float) -> str:

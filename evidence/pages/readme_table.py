@@ -22,7 +22,7 @@ def readme_table(results: Results) -> str:
         [
             f"small {', '.join(f'`{model}`' for model in SMALL)}: test accuracy on IMDb, %",
             _small(results),
-            "[report](results/evidence/imdb/report.md), [page](docs/evidence.md)",
+            "[report](results/evidence/imdb/report.md), [page](docs/texts.md)",
         ],
         [
             "attention on a CPU, forward and backward: speed relative to PyTorch, median (range)",

@@ -10,12 +10,24 @@ import numpy as np
 from evidence.pages.claim_list import claim_counts
 from evidence.pages.compiled import COMPILED_VALUES
 from evidence.pages.markdown import Results, significant
-from evidence.pages.optics_values import OPTICS_VALUES
+from evidence.pages.open_questions import finished_cells, open_hours
+from evidence.pages.optics_values import OPTICS_VALUES, cheapest_engine
+from evidence.pages.projected import spread
 from evidence.report.comparisons import COMPARISONS, decide
 from evidence.report.write import answers
-from evidence.suite.ledger import Finding, core_hours, least_core_hours, published, score, without_failures
+from evidence.suite.cells import TWINS
+from evidence.suite.ledger import (
+    Finding,
+    core_hours,
+    interval,
+    least_core_hours,
+    published,
+    score,
+    without_failures,
+)
 from evidence.suite.statistics import Difference, difference
 from fourier_attn.studies.engine import frontier, robustness_sweep
+from fourier_attn.studies.intervals import percent_range
 
 LANDING_TOKENS = 1024  # of the comparison on the landing page
 TEXTS = ("settings", "1", "2", "sst2", "listops")  # tiers of the page on texts
@@ -206,6 +218,75 @@ def optical_energy(results: Results) -> str:
     return f"{round(engine['joules']['typical'] / processor['joules']['typical'], -3):,.0f}"
 
 
+def accuracy_interval(results: Results, tier: str, model: str) -> str:
+    """Returns the mean accuracy of a model in percent, with its 95 % interval."""
+    group = published(results.root, tier)[model]
+    low, high = interval(group)
+    return f"{100 * np.mean([score(finding) for finding in group]):.2f} ({percent_range(low, high)})"
+
+
+def step_of_fnet(results: Results, tokens: int, against: str) -> str:
+    """Returns how many times as fast a training step of FNet is, with its range.
+
+    Args:
+      results: the files of results.
+      tokens: length of the texts.
+      against: "bert", or "bert with attention dropout".
+    """
+    rows = results.document("benchmarks/encoder-growth-cpu")["rows"]
+    wanted = (f"fnet / {against}", "training step")
+    mine = [row for row in rows if (row["what"], row["pass"]) == wanted]
+    row = next(row for row in mine if row["size"].endswith(f" t{tokens}"))
+    return (
+        f"{significant(row['times_faster'])} ({significant(row['lowest'])} to {significant(row['highest'])})"
+    )
+
+
+def read_range(results: Results) -> str:
+    """Returns the range of mean accuracies of the small networks on IMDb that combine tokens, in percent."""
+    means = [
+        100 * float(np.mean([score(finding) for finding in group]))
+        for model, group in published(results.root, "1").items()
+        if model != "identity" and not model.endswith(TWINS)
+    ]
+    return f"{min(means):.1f} to {max(means):.1f}"
+
+
+def above_identity(results: Results) -> str:
+    """Returns the points by which the small FNet is above `identity` on IMDb, with their 95 % interval."""
+    right = answers(published(results.root, "1"))
+    found = difference(right["fnet"], right["identity"])
+    return f"{100 * found.mean:.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})"
+
+
+def relative_joules(results: Results, name: str) -> str:
+    """Returns the energy of the cheapest accurate engine over that of the processor, with its bounds.
+
+    Args:
+      results: the files of results.
+      name: "pareto-fnet" or "pareto-circular".
+    """
+    rows = results.document(f"studies/{name}")["rows"]
+    engine, [processor] = cheapest_engine(rows)["joules"], frontier.part(rows, "electronic")
+    ends = {"typical": "typical", "low": "high", "high": "low"}
+    return spread({ours: engine[ours] / processor["joules"][theirs] for ours, theirs in ends.items()})
+
+
+def suite_cells(results: Results, of: str) -> str:
+    """Returns a number of the finished cells of the suite.
+
+    Args:
+      results: the files of results.
+      of: "finished", "failed" or "hours".
+    """
+    findings = list(finished_cells(results).findings.values())
+    if of == "finished":
+        return f"{len(findings):,}"
+    if of == "failed":
+        return str(sum(math.isnan(score(finding)) for finding in findings))
+    return f"{sum(core_hours(finding) or 0.0 for finding in findings):.0f}"
+
+
 VALUES: dict[str, Callable[[Results], str]] = {
     "faster-fourier": faster("benchmarks/fourier-complex-cpu", "ours / fftn", "forward"),
     "faster-complex": faster("benchmarks/fourier-complex-cpu", "ours / published complex", "forward"),
@@ -236,6 +317,17 @@ VALUES: dict[str, Callable[[Results], str]] = {
     "first-p": first_p,
     "hypotheses": hypotheses,
     "claim-counts": claim_counts,
+    "open-hours": open_hours,
+    **{f"fnet-step-{tokens}": partial(step_of_fnet, tokens=tokens, against="bert") for tokens in (512, 4096)},
+    "fnet-step-4096-published": partial(step_of_fnet, tokens=4096, against="bert with attention dropout"),
+    "recall-attention": partial(accuracy_interval, tier="recall", model="conv_attention"),
+    "recall-identity": partial(accuracy_interval, tier="recall", model="identity"),
+    "read-range": read_range,
+    "read-identity": partial(accuracy_interval, tier="1", model="identity"),
+    "fnet-identity": above_identity,
+    "joules-fnet": partial(relative_joules, name="pareto-fnet"),
+    "joules-circular": partial(relative_joules, name="pareto-circular"),
+    **{f"cells-{of}": partial(suite_cells, of=of) for of in ("finished", "failed", "hours")},
     "hypotheses-held": partial(hypotheses, held=True),
     "sweep-error-fnet": partial(sweep_error, name="fnet"),
     "sweep-error-lambda": partial(sweep_error, name="lambda"),

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarni
 
 
 def test_every_tier_has_a_title_and_a_line_of_the_page() -> None:
-    page = (ROOT / "docs" / "evidence.md").read_text()
+    page = (ROOT / "docs" / "suite.md").read_text()
     for tier in cells.MODELS:
         assert tier in write.TITLES
         assert f"`{tier}`" in page

@@ -284,7 +284,7 @@ ANSWERS = {  # a question of the FAQ: a page that its answer links to, and a tex
     "Where are the weights?": ("../fourier_attn/layers/lambdas.py", "class LambdaLayer"),
     "Where is the training loop?": ("../fourier_attn/train/loop.py", "def train_epochs"),
     "How do I add a mixer?": ("extending.md", "MIXERS"),
-    "Which accuracy should I expect?": ("evidence.md", "<!-- table: evidence -->"),
+    "Which accuracy should I expect?": ("texts.md", "<!-- table: evidence -->"),
     "How do I train on my own CSV file?": ("tutorial.md", "--config.data.train="),
     "How do I use a layer in my own model?": ("start.md", "layer.apply(params, x)"),
     "How do I train one network on several devices?": ("../notebooks/devices.ipynb", "sharding"),

@@ -1,0 +1,76 @@
+"""The results page: its sentences agree with the results, and each of the five questions has one chart."""
+
+import re
+
+import pytest
+from conftest import ROOT
+
+from evidence.pages import open_questions
+from evidence.pages.claims import verdicts
+from evidence.pages.markdown import Results
+from evidence.pages.values import VALUES
+
+pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
+PAGE = (ROOT / "docs" / "evidence.md").read_text()
+RESULTS = Results(ROOT)
+
+
+def numbers(name: str) -> list[float]:
+    """The numbers of a value: the middle and the ends of its interval."""
+    return [float(text.replace(",", "")) for text in re.findall(r"-?[\d,.]*\d", VALUES[name](RESULTS))]
+
+
+def test_each_question_has_one_chart() -> None:
+    sections = re.findall(r"(?ms)^## (Can it [^\n]*\?|How [^\n]*\?)\n(.*?)(?=^## )", PAGE)
+    assert [name for name, _ in sections] == [
+        "Can it recall?",
+        "Can it read?",
+        "How fast?",
+        "How many joules?",
+        "How sure?",
+    ]
+    for name, text in sections:
+        assert len(re.findall(r"^!\[", text, flags=re.MULTILINE)) == 1, name
+        assert "<!-- value: " in text, name
+
+
+def test_verdicts_in_words_agree_with_the_intervals() -> None:
+    """Each pair is a sentence of the page, and the condition under which it is true."""
+    found = {v.comparison.name: v.words for v in verdicts(RESULTS)}
+    text = " ".join(PAGE.split())
+    low, high = numbers("fnet-interval")
+    recall, no_recall = numbers("recall-attention"), numbers("recall-identity")
+    fnet, circular = numbers("joules-fnet"), numbers("joules-circular")
+    said = {
+        "recalls almost every value": recall[1] > 95,
+        "it recalls none": no_recall[2] < 1,
+        "The interval includes zero": low < 0 < high,
+        "loses less than one point against attention": found["circular-1d against attention"] == "not worse",
+        "The seeds vary too much to decide": found["lambda against attention"] == "undecided",
+        "FNet lose less than one point": found["fnet-engine against fnet-exact"] == "not worse"
+        and found["circular-3x3-engine against circular-3x3-exact"] == "not worse",
+        "The range includes one": fnet[1] < 1 < fnet[2],
+        "its camera is slow": circular[1] > 10,
+        "hold and the others are undecided": set(found.values()) == {"not worse", "undecided"},
+        "its advantage grows with the length": numbers("fnet-step-4096")[1] > numbers("fnet-step-512")[2],
+    }
+    for sentence, holds in said.items():
+        assert sentence in text, sentence
+        assert holds, sentence
+
+
+def test_fourier_mixing_is_the_fastest_in_the_chart() -> None:
+    rows = RESULTS.document("benchmarks/growth-cpu")["rows"]
+    for tokens in {row["t"] for row in rows}:
+        times = {
+            row["mixer"]: row["ms"] for row in rows if row["t"] == tokens and "d = 768" not in row["mixer"]
+        }
+        assert min(times, key=times.__getitem__) == "fourier"
+
+
+def test_most_open_core_hours_are_trainings_through_an_engine() -> None:
+    assert "most of them for trainings through an emulated engine" in PAGE
+    ledger = open_questions.finished_cells(RESULTS)
+    left = open_questions.not_run(RESULTS, ledger)
+    engines = sum(open_questions.core_hours(name, ledger) for name in left if "optical" in name)
+    assert engines > sum(question.core_hours for question in open_questions.questions(RESULTS)) / 2
