@@ -21,6 +21,8 @@ DRIVES = 257  # points of a drive table whose drives are not equally spaced
 PER_UNKNOWN = {"intensities": 4, "fields": 2}  # different probes for each unknown number of a detector
 COLUMN = re.compile(r"(?:(probe|field)_(\d+)_(re|im)|(intensity)_(\d+)|(reference)(?:_(re|im))?)")
 TINY = 1e-6  # amplitudes below are 0
+SAME = 1e-5  # relative power, up to which probes differ by their measurement alone
+BLOCK = 256  # shots that are compared with all others at once
 LARGEST_COUNTS = tuple(2**bits - 1 for bits in (8, 10, 12, 14, 16))
 SEEN = 2  # counts that are equal to the largest one of a converter: more than chance
 # Counts that are equal to the largest one, and how many more they are than at other counts near it.
@@ -60,10 +62,19 @@ class Recording(NamedTuple):
     def numbers(self) -> np.ndarray:
         """Returns for each shot the number of its probe; equal probes have equal numbers.
 
-        Probes that differ in a common phase alone are equal: detectors of intensities cannot tell them apart.
+        Probes p, q are equal up to a common phase, which detectors of intensities cannot see, and up to what
+        a measurement of the probes adds:
+
+            min_a |p - exp(i a) q|^2 = |p|^2 + |q|^2 - 2 |inner(p, q)| <= 1e-5 (|p|^2 + |q|^2)
         """
-        turned = np.round(_turned(self.written), 6) + 0.0  # no negative zeros
-        return np.unique(turned, axis=0, return_inverse=True)[1].reshape(-1)
+        written, first = self.written, np.empty(len(self.written), int)
+        powers = np.sum(np.abs(written) ** 2, axis=1)
+        for begin in range(0, len(written), BLOCK):
+            part = slice(begin, begin + BLOCK)
+            both = powers[part, None] + powers
+            apart = both - 2 * np.abs(written[part].conj() @ written.T)
+            first[part] = np.argmax(apart <= SAME * both, axis=1)
+        return np.unique(first, return_inverse=True)[1].reshape(-1)
 
 
 def read_recording(

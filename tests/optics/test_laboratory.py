@@ -171,6 +171,18 @@ def test_shots_of_one_probe_are_held_out_together() -> None:
     assert len(np.unique(found.measured.round(9), axis=0)) == 10
 
 
+def test_probes_that_were_measured_twice_are_one_probe() -> None:
+    """Measured fields of one pattern differ a little; a mirror of 400 that is turned is another pattern."""
+    probes = random_probes(40, 4)
+    rng = np.random.default_rng(0)
+    noise = 1e-3 * (rng.normal(size=(40, 4)) + 1j * rng.normal(size=(40, 4)))
+    twice = Recording(np.vstack([probes, 1j * probes + noise]), np.ones((80, 4)))
+    np.testing.assert_array_equal(twice.numbers(), np.tile(np.arange(40), 2))
+    mirrors = np.ones((3, 400), complex)
+    mirrors[1, 7] = 0
+    assert Recording(mirrors, np.ones((3, 400))).numbers().tolist() == [0, 1, 0]
+
+
 def test_fields_need_no_retrieval() -> None:
     transfer, probes = random_transfer(16), random_probes(120, 16)
     rng = np.random.default_rng(0)

@@ -232,5 +232,7 @@ def test_what_does_nothing_is_refused() -> None:
         calibrate(made(shape=(4, 4), encode="amplitude"), KEY)
     with pytest.raises(ValueError, match="probes=0 must be at least 1"):
         calibrate(Engine((4, 4)), KEY, probes=0)
+    with pytest.raises(ValueError, match=r"wavelengths=2 and apertures=1: calibration finds one matrix"):
+        calibrate(Engine((4, 4)).replace(wavelengths=2), KEY)
     with pytest.raises(ValueError, match=r"file='x.npz' has not been read; use Engine.from_file"):
         dft(jnp.ones((4, 4)), Engine((4, 4)).replace(file="x.npz"))
