@@ -91,7 +91,7 @@ class DeviceFit(NamedTuple):
             )
         return (
             f"{line}. The device is not the matrix that was fitted; check the order of probes and pixels, "
-            "saturation, and drift during the recording, and record more probes"
+            "saturation, black level, and drift during the recording, and record more probes"
         )
 
 

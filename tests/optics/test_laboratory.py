@@ -294,6 +294,7 @@ def test_an_unsound_fit_is_not_written(tmp_path: Path) -> None:
     frame = tmp_path / "frames.npy"
     np.save(frame, frames())
     words = [f"--recording={shots(tmp_path / 'shots.csv', probes, readings)}", f"--out={tmp_path / 'device'}"]
+    assert "record --frames to tell it from errors that all probes share" in run_here(study, *words)[1]
     words += [f"--frames={frame}", "--full_scale=1e6"]
     code, _, said = run_here(study, *words)
     assert code == 2

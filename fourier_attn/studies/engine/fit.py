@@ -136,6 +136,8 @@ def described(recording: Recording, fit: DeviceFit, noise: PhotonTransfer | None
         ]
     if fit.floor_db is not None:
         lines.append(f"noise       leaves {fit.floor_db:.1f} dB on held-out shots")
+    elif recording.intensities_only:
+        lines.append("noise       unknown; record --frames to tell it from errors that all probes share")
     return [*lines, fit.verdict()]
 
 
