@@ -1,4 +1,4 @@
-"""What the optics before the lens do to the field at each pixel: vignetting, and Zernike's aberrations.
+"""What the optics before the lens do to the field at each pixel: a stop, vignetting, Zernike's aberrations.
 
 Places are counted from the middle of the aperture, in units of half of its longer side.
 
@@ -13,7 +13,7 @@ from jaxtyping import Array, Complex
 
 from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.phases import phasor
-from fourier_attn.optics.sampling import places, squared_radius
+from fourier_attn.optics.sampling import half_side, places, squared_radius
 
 # Zernike's polynomials in Noll's order from the second one, x along columns and y along rows.
 ZERNIKE: tuple[Callable[[Array, Array], Array], ...] = (
@@ -33,17 +33,24 @@ ZERNIKE: tuple[Callable[[Array, Array], Array], ...] = (
 def before_lens(field: Complex[Array, "b n1 n2"], engine: Engine) -> Complex[Array, "b n1 n2"]:
     """Returns the field times the factor of each pixel before the lens.
 
-        a = 10^(-v r^2 / 20) exp(i p),    r^2 = x^2 + y^2,    p = sum_j c_j Z_j(x / R, y / R)
+        a = h 10^(-v r^2 / 20) exp(i p),    r^2 = x^2 + y^2,    p = sum_j c_j Z_j(x / R, y / R)
+        h = min(1, max(0, q - d + 1 / 2))
 
-    Here v is the vignetting in dB at the distance 1. The circle of Zernike's polynomials has the radius R and
-    goes through the corners of the aperture. A shift d of the detectors adds the phase
-    $-2 pi m d lambda0 / (N lambda)$.
+    Here h is the share of a pixel inside the stop, as if its edge were straight and along a side of the
+    pixel. q is the radius of the stop and d the distance of the pixel, both in pixels. The light's zero order
+    has this share of the pixel's amplitude. v is the vignetting in dB at the distance 1. The circle of
+    Zernike's polynomials has the radius R and goes through the corners of the aperture. A shift c of the
+    detectors adds the phase $-2 pi m c lambda0 / (N lambda)$.
 
     Args:
       field: the field before the lens.
       engine: the engine.
     """
     device, real = engine.device, field.real.dtype
+    if device.stop_radius is not None:
+        away = half_side(engine.shape) * jnp.sqrt(squared_radius(engine, real))
+        edge = half_side(engine.shape) * jnp.asarray(device.stop_radius, real)
+        field = field * jnp.clip(edge - away + 0.5, 0.0, 1.0).astype(field.dtype)[None]
     if device.vignetting_db is not None:
         loss = device.vignetting_db / 20 * squared_radius(engine, real)
         field = field * (10.0**-loss).astype(field.dtype)[None]

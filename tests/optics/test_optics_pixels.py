@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from conftest import normal
 from optical import KEY, QUICK, dft, exact, made, snr, waves
+from scipy import special
 
 from fourier_attn.optics import Engine, optical_dft2
 from fourier_attn.optics.calibration import corrections
@@ -17,10 +18,12 @@ from fourier_attn.optics.device import is_exact, matrix
 FRESNEL = {"wavelength_m": 2e-6, "pixel_pitch_m": 1e-5}
 OFF: dict[str, Any] = {
     **{"vignetting_db": 0.0, "pupil_radius": math.inf, "pitch_error": 0.0, "rotation_rad": 0.0},
+    **{"stop_radius": math.inf},
     **{"output_shift_pitch": (0.0, 0.0), "zernike_rad": (0.0,) * 10, "defocus_m": 0.0},
 }
 ON: dict[str, Any] = {
     **{"vignetting_db": 1.0, "pupil_radius": 4.0, "pitch_error": 0.02, "rotation_rad": 0.02},
+    **{"stop_radius": 0.9},
     **{"output_shift_pitch": (0.1, -0.1), "zernike_rad": (0.0,) * 9 + (0.1,), "defocus_m": 1e-4},
 }
 
@@ -52,6 +55,25 @@ def test_vignetting_loses_light_and_keeps_the_noise() -> None:
     engine, dark = made(shape=(7, 5), detection="hybrid90", photons=1e3), jnp.zeros((2, 7, 5))
     falling = dft(dark, engine.replace(vignetting_db=20.0), KEY)
     np.testing.assert_allclose(falling, dft(dark, engine, KEY), atol=1e-6)
+
+
+def test_a_round_stop_makes_airys_pattern() -> None:
+    """pi r^2 2 J1(z) / z, z = 2 pi r f, of even light; the share pi r^2 / N^2 of it passes."""
+    n, r = 64, 20.0
+    engine = made(shape=(n, n), centered=True, stop_radius=r / (n / 2))
+    y = np.asarray(dft(jnp.ones((1, n, n)), engine))[0]
+    f = np.hypot(axis(n)[:, None], axis(n)) / n
+    z = 2 * math.pi * r * np.where(f == 0, 1e-9, f)
+    airy = math.pi * r**2 * 2 * special.j1(z) / z / n
+    low = f < 0.2  # beyond, the sum over pixels is no integral
+    assert snr(y[low], airy[low]) > 25
+    assert np.sum(np.abs(y) ** 2) == pytest.approx(math.pi * r**2, rel=0.03)
+    x = waves(2, 4, 7)
+    away = np.hypot(axis(4)[:, None], axis(7))
+    inside = np.clip(1.6 - away + 0.5, 0, 1)
+    found = dft(x, made(shape=(4, 7), stop_radius=1.6 / 3))
+    np.testing.assert_allclose(found, exact(np.asarray(x) * inside), atol=1e-5)
+    np.testing.assert_allclose(dft(x, made(shape=(4, 7), stop_radius=1.7)), exact(x), atol=1e-5)
 
 
 @pytest.mark.parametrize("centered", [False, True])
@@ -291,6 +313,7 @@ def drawn(rng: np.random.Generator, engine: Engine) -> Engine:
         **{"static_phase_rms": 0.3, "phase_drift_rms": 0.3, "fill_factor": float(rng.uniform(0.1, 1))},
         **{"vignetting_db": float(rng.exponential(3)), "pupil_radius": float(rng.exponential(2) + 0.3)},
         **{"zernike_rad": tuple(rng.normal(size=10)), "output_shift_pitch": tuple(rng.normal(size=2))},
+        **{"stop_radius": float(rng.uniform(0.1, 2.0))},
         **{"pitch_error": float(rng.uniform(-0.3, 0.5)), "rotation_rad": float(rng.uniform(-0.7, 0.7))},
     }
     off: dict[str, Any] = OFF | {"crosstalk_db": -math.inf, "shift_pitch": (0.0, 0.0), "fill_factor": 1.0}
@@ -334,7 +357,7 @@ def test_strengths_have_derivatives() -> None:
         y = optical_dft2(x, made(shape=(4, 5), **FRESNEL).replace(**strengths))
         return jnp.sum(y.real * g + y.imag * g[::-1])
 
-    for strengths in (ON, OFF | {"pupil_radius": 3.0}):
+    for strengths in (ON, OFF | {"pupil_radius": 3.0, "stop_radius": 1.0}):
         found = jax.jit(jax.grad(read), compiler_options=QUICK)(strengths)
         for name, slopes in found.items():
             assert np.all(np.isfinite(np.asarray(slopes))), name

@@ -21,6 +21,7 @@ STATIC = (
     "fill_factor",
     "vignetting_db",
     "pupil_radius",
+    "stop_radius",
     "zernike_rad",
     "pitch_error",
     "rotation_rad",
@@ -83,6 +84,13 @@ class Device:
         None,
         "radius at which the lens' Gaussian pupil transmits the amplitude 1 / e, in halves of the "
         "aperture's longer side; modulators and detectors, of the same pitch there, are in the focal planes",
+        least=0.01,
+        most=math.inf,
+    )
+    stop_radius: float | None = parameter(
+        None,
+        "radius of a round stop with a hard edge at the modulators, in halves of the aperture's longer side. "
+        "Light outside is lost, and a pixel at the edge keeps the share of its amplitude that is inside",
         least=0.01,
         most=math.inf,
     )
