@@ -149,17 +149,17 @@ def test_light_that_changes_during_a_recording_is_seen(change: float) -> None:
 def test_held_out_ratios_have_their_standard_error() -> None:
     """They scatter over recordings as it says; one probe has none."""
     transfer = random_transfer(9)
-    found = []
+    recordings = []
     for seed in range(12):
         probes = random_probes(100, 9, seed=seed)
         rng = np.random.default_rng(seed)
         noise = rng.normal(size=(2, 100, 9)) * 0.1
-        recording = Recording(probes, probes @ transfer + noise[0] + 1j * noise[1])
-        found.append(fit_device(recording, (3, 3)))
+        recordings.append(Recording(probes, probes @ transfer + noise[0] + 1j * noise[1]))
+    found = [fit_device(recording, (3, 3)) for recording in recordings]
     means = np.mean([one.held_out_error_db for one in found if one.held_out_error_db is not None])
     assert 0.5 < np.std([one.held_out_db for one in found]) / means < 1.6
     assert f"+- {found[0].held_out_error_db:.1f} dB" in found[0].verdict()
-    assert fit_device(recording, (3, 3), share=1e-3).held_out_error_db is None
+    assert fit_device(recordings[0], (3, 3), share=1e-3).held_out_error_db is None
 
 
 def test_shots_of_one_probe_are_held_out_together() -> None:
