@@ -8,6 +8,7 @@ needs a reference: detectors read intensities. Every effect of the engine is in 
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Inexact, Num
@@ -18,7 +19,7 @@ from fourier_attn.optics import ranges
 from fourier_attn.optics.correlator_light import JointTransform, four_f, joint_planes, spectrum
 from fourier_attn.optics.correlator_plan import check_engine, check_kernel, joint_plane
 from fourier_attn.optics.drift import timed
-from fourier_attn.optics.engine_spec import Engine
+from fourier_attn.optics.engine_spec import SCOPE, Engine
 from fourier_attn.optics.operations import widen
 from fourier_attn.optics.parts import Modulator
 from fourier_attn.optics.rails import known, pair_rails, sum_rails
@@ -28,6 +29,7 @@ FULL = 1 + 1e-5  # full transmission, rounded
 KINDS = ("complex", "phase", "amplitude")
 
 
+@jax.named_scope(SCOPE)
 @takes_arrays
 def optical_4f(
     x: Num[Array, "..."],
@@ -83,6 +85,7 @@ def optical_4f(
     return four_f(widen(x), widen(h), _timed(engine), open_filter, key)
 
 
+@jax.named_scope(SCOPE)
 @takes_arrays
 def optical_4f_correlate(
     x: Num[Array, "..."],
@@ -167,6 +170,7 @@ def matched_filter(
     return w / jnp.where(largest > 0, largest, 1.0).astype(w.dtype)
 
 
+@jax.named_scope(SCOPE)
 @takes_arrays
 def joint_transform(
     x: Num[Array, "..."],
@@ -196,6 +200,7 @@ def joint_transform(
     return joint_planes(widen(x), widen(kernel), _timed(engine), key, plane, boundary)
 
 
+@jax.named_scope(SCOPE)
 @takes_arrays
 def joint_transform_correlate(
     x: Num[Array, "..."],

@@ -18,7 +18,7 @@ from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.optics import channels, coherence, detection, modulator, ranges
 from fourier_attn.optics.coupling import kept_share
 from fourier_attn.optics.drift import timed
-from fourier_attn.optics.engine_spec import Engine
+from fourier_attn.optics.engine_spec import SCOPE, Engine
 from fourier_attn.optics.imperfections import flicker_share
 from fourier_attn.optics.random import Key, device_key, normal, sample, stream
 
@@ -84,7 +84,7 @@ def optical_dft2(
         raise ValueError(f"encode={encode!r} writes real numbers only; x is {x.dtype}")
     if factor is not None and encode != "complex":
         raise ValueError(f"factor needs encode='complex', not {encode!r}")
-    with jax.named_scope("optical_pass"):  # which `fourier_attn.optics.through` leaves as it is
+    with jax.named_scope(f"{SCOPE}_pass"):
         return _transform(x, factor, engine.replace(device=timed(engine.device)), key)
 
 

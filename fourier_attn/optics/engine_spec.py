@@ -28,6 +28,8 @@ from fourier_attn.optics.parameter import (
 )
 from fourier_attn.optics.parts import GROUPS, Channels, Detection, Device, Laser, Modulator, Receiver
 
+SCOPE = "emulated_optics"  # name scope of what an engine emulates, which `fourier_attn.optics.through` leaves
+
 
 @no_type_check  # transformations put other things than numbers into the leaves
 @dataclasses.dataclass(frozen=True)

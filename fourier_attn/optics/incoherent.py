@@ -28,13 +28,14 @@ from fourier_attn.optics.correlator_light import follow, other_lens, spectrum, u
 from fourier_attn.optics.correlators import check_run
 from fourier_attn.optics.drift import timed
 from fourier_attn.optics.engine import read, split, write
-from fourier_attn.optics.engine_spec import Engine
+from fourier_attn.optics.engine_spec import SCOPE, Engine
 from fourier_attn.optics.rails import count_rails, known
 from fourier_attn.optics.random import Key
 
 MOST_PIXELS = 4_096  # of a device with errors, whose point spread function changes from pixel to pixel
 
 
+@jax.named_scope(SCOPE)
 @takes_arrays
 def optical_incoherent_correlate(
     x: Num[Array, "..."],

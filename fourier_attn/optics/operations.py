@@ -20,13 +20,14 @@ from fourier_attn.optics.correlation_plan import (
     plan_correlation,
     plan_position_lambda,
 )
-from fourier_attn.optics.engine_spec import Engine
+from fourier_attn.optics.engine_spec import SCOPE, Engine
 from fourier_attn.optics.random import Key
 from fourier_attn.optics.tiles import cut, join
 from fourier_attn.optics.transform_plan import check_field, plan_mix, plan_transform, transform_axes
 from fourier_attn.optics.transforms import FrameRunner, backwards
 
 
+@jax.named_scope(SCOPE)
 @takes_arrays
 def optical_dft(
     x: Num[Array, "..."],
@@ -113,6 +114,7 @@ def _unpair(y: Inexact[Array, "w ..."], count: int) -> Float[Array, "v ..."]:
     return jnp.stack([y.real, y.imag], axis=1).reshape(-1, *y.shape[1:])[:count]
 
 
+@jax.named_scope(SCOPE)
 @takes_arrays
 def optical_fourier_mix(
     x: Float[Array, "*b t d"],
@@ -151,6 +153,7 @@ def optical_fourier_mix(
     return (y * math.sqrt(t * d)).reshape(x.shape).astype(x.dtype)
 
 
+@jax.named_scope(SCOPE)
 @takes_arrays
 def optical_circular_correlate(
     x: Float[Array, "*b d"],
@@ -233,6 +236,7 @@ def _filter(
     return backwards(y, last)
 
 
+@jax.named_scope(SCOPE)
 @takes_arrays
 def optical_position_lambda(
     query: Float[Array, "b t h k"],

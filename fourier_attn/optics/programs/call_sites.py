@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend import core, source_info_util
 
 from fourier_attn.ops.arguments import known as readable
+from fourier_attn.optics.engine_spec import SCOPE
 
 Address = tuple[int, ...]  # of an equation: its place in each of the nested programs
 
@@ -19,7 +21,7 @@ KINDS = (*TRANSFORMS, "conv", "matrix")
 DOUBLE = ("float64", "complex128")
 SINGLE = ("float32", "bfloat16", "float16")
 EMPTY, POINT = "empty", "one point, of which nothing is to be transformed"
-SIMULATED = re.compile(r"(^|/)optical_")  # name scopes of what an engine emulates
+SIMULATED = re.compile(rf"\b{SCOPE}")  # also in transformed scopes, such as "vmap(..)" and "jvp(..)"
 AXES = 3  # of a transform, or a convolution, at most
 
 
@@ -188,6 +190,21 @@ def _one(inner: _Inner) -> Programs:
     yield body(inner.equation), inner.inputs, 1
 
 
+def _shard_map(inner: _Inner) -> Programs:
+    yield body(inner.equation), inner.inputs, shards(inner.equation)
+
+
+def shards(equation: Any) -> int:
+    """Returns the number of shards that each run the program of a `shard_map`."""
+    return math.prod(equation.params["mesh"].shape[name] for name in manual_axes(equation))
+
+
+def manual_axes(equation: Any) -> frozenset[str]:
+    """Returns the axes of the mesh that a `shard_map` maps over."""
+    params = equation.params
+    return frozenset(params["newly_manual_axes" if "newly_manual_axes" in params else "manual_axes"])
+
+
 def _scan(inner: _Inner) -> Programs:
     inputs, (program, first, last) = inner.inputs, scanned(inner.equation)
     carried = [inner.together] * (last - first)
@@ -257,6 +274,7 @@ TRANSPARENT = ("jit", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call", 
 TRANSPARENT += ("checkpoint", "remat2")  # one primitive, whose name depends on the version of JAX
 NESTED = dict.fromkeys(TRANSPARENT, _one)
 NESTED |= {"scan": _scan, "while": _while, "cond": _cond, "custom_linear_solve": _solve}
+NESTED |= {"shard_map": _shard_map}
 
 
 def _call_site(equation: Any, arguments: frozenset[int], here: _Place) -> CallSite:
@@ -272,7 +290,7 @@ def _call_site(equation: Any, arguments: frozenset[int], here: _Place) -> CallSi
             why = f"{wrong}, for which the engine has no convolution"
     if not why and str(x.dtype) in DOUBLE:
         why = f"{x.dtype}, which no converter has the bits for"
-    if not why and 0 in equation.outvars[0].aval.shape:
+    if not why and 0 in (*x.shape, *kernel, *equation.outvars[0].aval.shape):
         why = EMPTY
     if not why and math.prod(sizes) == 1:
         why = POINT
@@ -300,7 +318,7 @@ def _products(equation: Any, inputs: list[Origin], here: _Place) -> Iterator[Cal
     (contracted, batch) = equation.params["dimension_numbers"]
     for side in (0, 1):
         matrix = inputs[side].value
-        if batch[0] or len(contracted[0]) != 1 or matrix is None or np.ndim(matrix) != 2:
+        if batch[0] or len(contracted[0]) != 1 or np.ndim(matrix) != 2 or not jnp.iscomplexobj(matrix):
             continue
         found = dft_scale(np.asarray(matrix))
         x = equation.invars[1 - side].aval

@@ -15,7 +15,10 @@ Values = Sequence[Any]
 
 
 def exact(equation: Any, inputs: Values) -> list[Any]:
-    """Runs an equation as it is."""
+    """Runs an equation as it is. Its inputs stay valid, because the program may use them again."""
+    params = equation.params
+    if "donated_invars" in params:
+        equation = equation.replace(params=params | {"donated_invars": (False,) * len(equation.invars)})
     variables = [atom for atom in equation.invars if not isinstance(atom, core.Literal)]
     values = [x for x, atom in zip(inputs, equation.invars, strict=True) if atom in variables]
     known = dict(zip(variables, values, strict=True))
@@ -57,7 +60,10 @@ def with_cotangents(equation: Any, light: Callable[..., Values], key: Key, input
     consts, inputs = _apart(equation, inputs)
     steered = jax.custom_vjp(lambda key, consts, *x: light(key, *consts, *x))
     steered.defvjp(
-        lambda key, consts, *x: (light(key, *consts, *x), (consts, x)),
+        lambda key, consts, *x: (
+            steered(key, consts, *x),
+            (consts, x),
+        ),  # so second derivatives keep the rule
         lambda kept, g: (None, None, *jax.vjp(lambda *x: exact(equation, (*kept[0], *x)), *kept[1])[1](g)),
     )
     return steered(key, list(consts), *inputs)

@@ -16,7 +16,7 @@ from fourier_attn.optics.components import CORNERS, Library
 from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.frame import frame
 from fourier_attn.optics.planner import Plan
-from fourier_attn.optics.programs.call_sites import CallSite, body, convolved_places, platform_branch
+from fourier_attn.optics.programs.call_sites import CallSite, body, convolved_places, platform_branch, shards
 from fourier_attn.optics.programs.rules import Choice, Rule, as_rules
 from fourier_attn.optics.programs.through import as_argnums, check_optical, trace
 from fourier_attn.optics.programs.transforms import add
@@ -319,6 +319,8 @@ def _products(jaxpr: Any, times: int) -> Iterator[tuple[float, float]]:
             branches = equation.params["branches"]
             for branch in branches if only is None else branches[only : only + 1]:
                 yield from _products(branch.jaxpr, times)
+        elif name == "shard_map":
+            yield from _products(body(equation).jaxpr, times * shards(equation))
         elif name == "scan":
             yield from _products(body(equation).jaxpr, times * equation.params["length"])
         elif name in ("custom_jvp_call", "custom_vjp_call", "custom_vmap_call", "custom_partitioning"):

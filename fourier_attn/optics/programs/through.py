@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from jax.extend import core
 from jaxtyping import Array
 
 from fourier_attn.choices import check_choice
-from fourier_attn.optics.engine_spec import Engine
+from fourier_attn.optics.engine_spec import SCOPE, Engine
 from fourier_attn.optics.programs.call_sites import (
     EMPTY,
     POINT,
@@ -20,6 +21,7 @@ from fourier_attn.optics.programs.call_sites import (
     Address,
     body,
     find,
+    manual_axes,
     platform_branch,
     scanned,
     solution,
@@ -120,10 +122,17 @@ def through(
 
 
 def as_argnums(argnums: int | Sequence[int] | None) -> frozenset[int] | None:
-    """Returns numbers of arguments as a set; None: all arguments."""
+    """Returns numbers of arguments as a set; None: all arguments.
+
+    Raises: ValueError for something that is not a whole number.
+    """
     if argnums is None:
         return None
-    return frozenset(int(number) for number in np.atleast_1d(np.asarray(argnums)))
+    numbers = argnums if isinstance(argnums, Iterable) and np.ndim(argnums) else (argnums,)
+    try:
+        return frozenset(operator.index(number) for number in numbers)
+    except TypeError:
+        raise ValueError(f"argnums={argnums!r} must be a whole number, or several of them") from None
 
 
 def trace(
@@ -194,10 +203,19 @@ def check(traced: Traced, key: Key) -> None:
     Raises: ValueError.
     """
     engines = check_optical(traced)
-    if key is not None and not hasattr(key, "dtype"):
-        raise ValueError(f"key={key!r} is not a PRNG key; pass key=jax.random.key({key!r})")
+    if key is not None and not _is_key(key):
+        raise ValueError(
+            f"key={key!r} is not a PRNG key; pass key=jax.random.key(0), and use jax.vmap for several"
+        )
     if key is None and any(engine.noisy for engine in engines):
         raise ValueError("this engine is noisy: pass key=jax.random.key(...)")
+
+
+def _is_key(key: Any) -> bool:
+    """Says whether a value is one key, of `jax.random.key` or of `jax.random.PRNGKey`."""
+    if jnp.issubdtype(getattr(key, "dtype", None), jax.dtypes.prng_key):
+        return key.ndim == 0
+    return getattr(key, "dtype", None) == jnp.uint32 and key.ndim == 1
 
 
 def check_optical(traced: Traced) -> list[Engine]:
@@ -291,7 +309,7 @@ class Run:
             site, light = self.optical[address].site, self.optical[address].light
             assert light is not None
             own = None if key is None else jax.random.fold_in(stream(key, "call site"), site.index)
-            with jax.named_scope(f"optical_{site.kind}_{site.index}"):
+            with jax.named_scope(f"{SCOPE}_{site.kind}_{site.index}"):
                 y = run_site(site, [jnp.asarray(x) for x in inputs], light, own)
             y = y.astype(equation.outvars[0].aval.dtype)
             if self.watch is not None:
@@ -312,6 +330,18 @@ class Run:
             policy=params["policy"],
         )
         return again(*inputs)
+
+    def _shard_map(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
+        params = equation.params
+        mapped = jax.shard_map(
+            lambda *values: self._inline(equation, values, address, key),
+            mesh=params["mesh"],
+            in_specs=tuple(params["in_specs"]),
+            out_specs=list(params["out_specs"]),
+            axis_names=manual_axes(equation),
+            check_vma=params["check_vma"],
+        )
+        return mapped(*inputs)
 
     def _custom_jvp(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
         if not self.keep:
@@ -373,12 +403,25 @@ class Run:
             own = _step_key(key, 2 * step + number)
             return self.program(program, [*consts, *values], (*address, number), own)
 
-        _, values = jax.lax.while_loop(
-            lambda state: run(0, inputs[:tests], state)[0],
-            lambda state: (state[0] + 1, run(1, inputs[tests:first], state)),
-            (jnp.zeros((), jnp.int32), list(inputs[first:])),
-        )
-        return values
+        def condition(state: tuple[Array, Values]) -> Array:
+            return run(0, inputs[:tests], state)[0]
+
+        def step(state: tuple[Array, Values]) -> tuple[Array, Values]:
+            values = run(1, inputs[tests:first], state)
+            if params["cond_jaxpr"].out_avals[0].ndim:  # under `vmap`: finished examples keep their values
+                values = _selected(condition(state), values, state[1])
+            return state[0] + 1, values
+
+        state = (jnp.zeros((), jnp.int32), list(inputs[first:]))
+        return jax.lax.while_loop(lambda state: jnp.any(condition(state)), step, state)[1]
+
+
+def _selected(flags: Array, new: Values, old: Values) -> Values:
+    """Returns the new values of examples whose flag is set, and the old values of the others."""
+    select = jax.lax.select
+    for _ in range(flags.ndim):
+        select = jax.vmap(select)
+    return [select(flags, one, other) for one, other in zip(new, old, strict=True)]
 
 
 # The method that runs each kind of equation with programs of its own.
@@ -391,6 +434,7 @@ _RUNS = dict.fromkeys(TRANSPARENT, "_inline") | {
     "cond": "_cond",
     "scan": "_scan",
     "while": "_while",
+    "shard_map": "_shard_map",
 }
 
 
