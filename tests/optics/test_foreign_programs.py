@@ -19,7 +19,8 @@ from evidence.pages.markdown import Results
 from evidence.pages.programs import programs_table
 from fourier_attn.optics import Engine, optical_dft2, preset, report, site_errors, through
 from fourier_attn.optics.programs.rules import as_rules
-from fourier_attn.optics.programs.through import Run, ranged, trace
+from fourier_attn.optics.programs.run import Run
+from fourier_attn.optics.programs.through import ranged, trace
 from fourier_attn.studies.engine import programs
 from fourier_attn.studies.engine.foreign import PROGRAMS
 

@@ -464,3 +464,69 @@ def test_arguments_are_numbered_from_both_ends_and_by_name() -> None:
     for options, args, more in [({"argnums": -1}, (w, x), {}), ({"argnums": (1,)}, (w,), {"data": x})]:
         rows = report(f, args, SMALL, kwargs=more, **options).rows
         assert [bool(row.passes) for row in rows] == [False, True]
+
+
+def test_a_while_loop_under_vmap_stops_for_each_example() -> None:
+    def f(n: Any, x: Any) -> Any:
+        return jax.lax.fori_loop(0, n, lambda _, x: filtered(x), x)
+
+    many = jax.vmap(f)
+    n, x = jnp.array([1, 3]), normal(2, 5)
+    for light in (through(many, SMALL), jax.vmap(through(f, SMALL))):
+        np.testing.assert_allclose(light(n, x), many(n, x), atol=1e-6)
+
+
+def test_an_empty_kernel_and_a_donated_buffer_are_no_errors() -> None:
+    @partial(jax.jit, donate_argnums=0)
+    def doubled(y: Any) -> Any:
+        return y * 2
+
+    @jax.jit  # which ignores the donation inside
+    def f(x: Any) -> Any:
+        y = filtered(x)
+        empty = convolution("NWC", "WIO", "NWC")(jnp.zeros((1, 5, 0)), jnp.zeros((3, 0, 2)))
+        return doubled(y) + y, empty
+
+    x = normal(2, 5)
+    for y, exact in zip(through(f, SMALL)(x), f(x), strict=True):
+        np.testing.assert_allclose(y, exact, atol=1e-6)
+
+
+def test_second_derivatives_keep_the_rules_of_functions() -> None:
+    """The rule of f doubles the gradient, once for each derivative."""
+
+    @jax.custom_vjp
+    def f(x: Any) -> Any:
+        return filtered(x)
+
+    f.defvjp(lambda x: (f(x), None), lambda _, g: (2 * filtered(g),))
+    x = normal(2, 5)
+
+    def second(f: Callable[..., Any]) -> Any:
+        return jax.grad(lambda x: jnp.sum(jax.grad(lambda x: jnp.sum(jnp.sin(f(x))))(x) ** 2))(x)
+
+    np.testing.assert_allclose(second(through(f, SMALL)), second(f), atol=1e-5)
+
+
+def test_an_emulated_engine_is_no_call_site_under_other_transformations() -> None:
+    light = through(fft, SMALL)
+    kernel = normal(2, 3)
+
+    def f(x: Any) -> Any:
+        steep = jax.grad(lambda x: jnp.sum(jnp.abs(light(x))))(x)
+        return jax.vmap(light)(x), steep, optical_circular_correlate(x, kernel, SMALL), fft(x)
+
+    rows = report(f, (normal(2, 6),), SMALL).rows
+    assert [row.site.index for row in rows if row.passes] == [rows[-1].site.index]
+
+    def named(x: Any) -> Any:
+        with jax.named_scope("optical_block"):  # the name of a user's module
+            return fft(x)
+
+    assert report(named, (normal(2, 6),), SMALL).rows[0].passes
+
+
+@pytest.mark.parametrize("key", [jax.random.split(jax.random.key(0)), jnp.float32(3)])
+def test_only_one_key_is_a_key(key: Any) -> None:
+    with pytest.raises(ValueError, match="is not a PRNG key; pass .*, and use jax.vmap for several"):
+        through(fft, "chip_11x11", key=key)(normal(2, 6))

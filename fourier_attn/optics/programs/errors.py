@@ -14,7 +14,8 @@ from fourier_attn.optics.error_budget import budgeted
 from fourier_attn.optics.presets import preset
 from fourier_attn.optics.programs.call_sites import CallSite
 from fourier_attn.optics.programs.rules import as_rules
-from fourier_attn.optics.programs.through import Ranges, Run, as_argnums, check, ranged, trace
+from fourier_attn.optics.programs.run import Run
+from fourier_attn.optics.programs.through import Ranges, as_argnums, check, ranged, trace
 from fourier_attn.optics.programs.transforms import plan_site
 from fourier_attn.optics.random import Key
 

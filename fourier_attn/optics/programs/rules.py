@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from fourier_attn.choices import check_choice
 from fourier_attn.optics.engine_spec import Engine
 from fourier_attn.optics.planner import Plan
@@ -33,7 +31,7 @@ class Rule:
       smallest: least number of transformed points. Default 0.
       largest: most transformed points. Default None, any.
       prefer: plan for sizes that the engine does not have, "error" or "passes". Default "error".
-    Raises: ValueError for an unknown kind, preset or plan, and for numbers that are not whole.
+    Raises: ValueError for an unknown kind, preset or plan.
     """
 
     engine: Engine | str | None
@@ -45,20 +43,14 @@ class Rule:
     prefer: str = "error"
 
     def __post_init__(self) -> None:
-        for name in ("kinds", "sites"):
-            given: Any = getattr(self, name)
-            alone = isinstance(given, str) or not isinstance(given, Iterable)
-            object.__setattr__(self, name, (given,) if alone else tuple(given))
-        numbers = {f"sites={self.sites}": self.sites, f"smallest={self.smallest!r}": (self.smallest,)}
-        numbers[f"largest={self.largest!r}"] = () if self.largest is None else (self.largest,)
-        for name, values in numbers.items():
-            if not all(isinstance(value, int | np.integer) for value in values):
-                raise ValueError(f"{name} must be whole numbers")
+        for name, kind in (("kinds", str), ("sites", int)):
+            if isinstance(getattr(self, name), kind):  # one of them alone
+                object.__setattr__(self, name, (getattr(self, name),))
         for kind in self.kinds:
             check_choice("kinds", kind, KINDS)
         try:
             re.compile(self.scope)
-        except (re.error, TypeError) as error:
+        except re.error as error:
             raise ValueError(f"scope={self.scope!r} is not a regular expression: {error}") from None
         object.__setattr__(self, "engine", built(self.engine))
 
