@@ -59,11 +59,9 @@ def with_cotangents(equation: Any, light: Callable[..., Values], key: Key, input
     """
     consts, inputs = _apart(equation, inputs)
     steered = jax.custom_vjp(lambda key, consts, *x: light(key, *consts, *x))
+    # The forward pass calls `steered`, so that second derivatives keep the rule.
     steered.defvjp(
-        lambda key, consts, *x: (
-            steered(key, consts, *x),
-            (consts, x),
-        ),  # so second derivatives keep the rule
+        lambda key, consts, *x: (steered(key, consts, *x), (consts, x)),
         lambda kept, g: (None, None, *jax.vjp(lambda *x: exact(equation, (*kept[0], *x)), *kept[1])[1](g)),
     )
     return steered(key, list(consts), *inputs)
