@@ -199,6 +199,7 @@ def _amplitudes(engine: Engine, plane: JointPlane) -> Engine:
         dac_bits_phase=None,
         dac_range=span,
         dac_full_scale=None,
+        thermal_crosstalk=None,  # of phases, which this plane does not write
     )
     return dataclasses.replace(engine, modulator=changed, monitor=None)
 

@@ -244,6 +244,17 @@ def test_the_joint_spectrum_has_the_levels_of_its_modulators() -> None:
     assert abs(decibel(np.mean(error**2) / np.mean(step**2 / 12))) < 0.8
 
 
+def test_heat_leaks_in_the_first_plane_of_a_joint_transform_alone() -> None:
+    """The second plane writes amplitudes: positive numbers have no phases that could leak in either."""
+    x, kernel = jnp.abs(normal(6, 6)), jnp.abs(normal(2, 2, seed=1))
+    engine = made(shape=(26, 26), detection="intensity")
+    hot = engine.replace(thermal_crosstalk=0.2)
+    exact_result = joint_transform_correlate(x, kernel, engine)
+    np.testing.assert_allclose(joint_transform_correlate(x, kernel, hot), exact_result, atol=1e-5)
+    signed = [joint_transform_correlate(x - 1.0, kernel, one, encoding="two_rail") for one in (engine, hot)]
+    np.testing.assert_allclose(*signed, atol=1e-4)  # rails are positive, too
+
+
 def test_detectors_of_a_joint_transform_have_their_own_gains() -> None:
     """Gains of 1 % change the correlation by about 1 %, and every device has its own."""
     x, w = uniform(1, 16), uniform(1, 8, seed=1)
