@@ -15,6 +15,7 @@ Row = dict[str, Any]
 ORIGIN = ("command", "commit", "hardware", "versions", "date")  # where a number comes from
 NOT_RUN = "not yet run"
 BAR = "\\|"
+OF_NETWORKS = ("robustness", "pareto", "drift", "photons", "query_keys")  # studies of trained networks
 FOLDERS = {  # modules that moved out of studies/ after older results were written
     **dict.fromkeys(("calibrate", "drift", "pareto", "photons", "plans", "robustness", "speedup"), "engine"),
     **dict.fromkeys(("attended", "explain", "matrices", "query_keys"), "inside"),
@@ -120,11 +121,29 @@ def notes(documents: dict[str, dict[str, Any]]) -> str:
     for name, document in documents.items():
         if "hardware" in document:
             command_line = f"`{runnable(document['command'])}`" if document["command"] else "command unknown"
-            origins.setdefault(origin(document), []).append(f"{command_line} (results/{name}.json)")
+            known = origin(document) + unrecorded(name, document)
+            origins.setdefault(known, []).append(f"{command_line} (results/{name}.json)")
         else:
             for row in document["rows"]:
-                origins.setdefault(origin(row), [f"results/{name}.json"]).append(row["run"])
+                known = origin(row) + unrecorded(name, document)
+                origins.setdefault(known, [f"results/{name}.json"]).append(row["run"])
     return "".join(f"\n<sub>{', '.join(whose)}: {text}</sub>\n" for text, whose in origins.items())
+
+
+def unrecorded(name: str, document: dict[str, Any]) -> str:
+    """Returns remarks on what a file of an earlier version does not record; "" if it records all.
+
+    Args:
+      name: path of the file below results/.
+      document: its contents.
+    """
+    folder, _, file = name.rpartition("/")
+    remarks = ""
+    if folder == "benchmarks" and "hardware" in document and not document.get("load"):
+        remarks += "" if file.startswith("aot") else "; load of the machine not recorded"
+    if file.startswith(OF_NETWORKS) and "networks" not in document:
+        remarks += "; weights of the networks not recorded"
+    return remarks
 
 
 def runnable(command: str) -> str:

@@ -174,6 +174,9 @@ def costs(groups: Groups, joules: Mapping[str, float]) -> Figure:
     for axes, (label, values) in zip(over, shown.items(), strict=True):
         known = {row: value for row, name in enumerate(order) if (value := values.get(name))}
         axes.set_xlabel(label)
+        if label.startswith("core-hours"):
+            for row in set(range(len(order))) - known.keys():
+                axes.text(0, row, " unknown", color=style.GREY, va="center")
         if label.startswith("energy"):
             axes.set_xscale("log")
             axes.plot(known.values(), known.keys(), "o", color=style.BLUE)

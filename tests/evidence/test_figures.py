@@ -225,3 +225,10 @@ def test_a_mark_at_the_end_of_a_scale_is_whole(scores: tuple[float, float]) -> N
     places = axes.transData.transform([(score, 0) for score in scores])[:, 0]
     assert axes.bbox.x0 + radius < min(places) < max(places) < axes.bbox.x1 - radius
     assert report_figures.limits([50.0, 60.0]) == pytest.approx((48.5, 61.5))
+
+
+def test_unknown_core_hours_are_named() -> None:
+    """The process of circular-1d in tier 2 was killed, so its core-hours are unknown."""
+    figure = PICTURES["evidence/imdb/costs-2"]()
+    hours = next(axes for axes in figure.axes if axes.get_xlabel().startswith("core-hours"))
+    assert [text.get_text().strip() for text in hours.texts] == ["unknown"]

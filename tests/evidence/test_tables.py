@@ -112,7 +112,7 @@ def test_a_comparison_in_words(root: Path) -> None:
     assert lines[-2] == "[Provenance](docs/provenance.md#speed-images)"
     assert tables.TABLES["speed-images"](Results(root)).splitlines()[-1] == (
         "<sub>`python -m benchmarks.dense` (results/benchmarks/images-cpu.json): Some CPU, 2 cores, 8 GiB; "
-        "python 3.11.7, jax 0.10.2; commit 012345678; 2026-01-02</sub>"
+        "python 3.11.7, jax 0.10.2; commit 012345678; 2026-01-02; load of the machine not recorded</sub>"
     )
 
 
@@ -481,3 +481,14 @@ def test_origins_name_the_load() -> None:
     before = markdown.origin(FACTS | {"load": {"before": 0.5, "after": None}})
     assert before.endswith("load 0.5 before")
     assert "load" not in markdown.origin(FACTS)
+
+
+def test_what_a_file_does_not_record_is_a_remark() -> None:
+    old = FACTS | {"rows": []}
+    assert markdown.unrecorded("benchmarks/x-cpu", old) == "; load of the machine not recorded"
+    assert markdown.unrecorded("benchmarks/x-cpu", old | {"load": {"before": 1.0}}) == ""
+    assert markdown.unrecorded("benchmarks/aot-h100", old) == ""
+    assert markdown.unrecorded("studies/drift-x", old) == "; weights of the networks not recorded"
+    assert markdown.unrecorded("studies/drift-x", old | {"networks": []}) == ""
+    assert "not recorded</sub>" in markdown.notes({"studies/drift-x": old})
+    assert "not recorded</sub>" in markdown.notes({"studies/drift-x": {"rows": [FACTS | {"run": "a"}]}})
