@@ -86,7 +86,7 @@ class Origin(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Says where a program stands in the programs around it."""
+    """Holds the place of a program in the programs around it."""
 
     address: Address = ()
     scope: str = ""
