@@ -1,21 +1,114 @@
-"""Tabulates the accuracies on the skills, a row for each task."""
+"""Tabulates the accuracies on the skills: networks by tasks, who learns recall, and recall of more pairs."""
+
+import statistics
+from collections.abc import Mapping, Sequence
 
 from evidence.pages.markdown import NOT_RUN, Results, mean_cell, table
 from evidence.suite import cells
-from evidence.suite.ledger import published, score
+from evidence.suite.ledger import Finding, number, published, score
+from evidence.suite.skills import NETWORKS, PAIRS, SOLVED, TRIED
+from fourier_attn.config import Config
+from fourier_attn.data.loaders.skills import TRAIN
 from fourier_attn.data.skills import SKILLS, knobs_of
+from fourier_attn.studies.intervals import percent_range, wilson_interval
+
+Groups = Mapping[str, Sequence[Finding]]  # findings of each "TASK-NETWORK", or "PAIRS-NETWORK"
 
 
 def skills_table(results: Results) -> str:
-    """Tabulates the test accuracy of each mixer on each task, next to that of chance."""
-    groups = published(results.root, "skills")
-    models = {model.name: model for model in cells.MODELS["skills"]}
-    mixers = dict.fromkeys(name.partition("-")[2] for name in models)
+    """Tabulates the test accuracy of each network on each task, next to that of chance."""
+    return accuracies(published(results.root, "skills"))
+
+
+def recall_table(results: Results) -> str:
+    """Tabulates which seeds of each network learn recall, and when."""
+    return solved_table(published(results.root, "skills"))
+
+
+def pairs_table(results: Results) -> str:
+    """Tabulates the test accuracy of each network on recall of fewer and more pairs."""
+    return pair_accuracies(published(results.root, "recall_pairs") | _eight(results))
+
+
+def _eight(results: Results) -> Groups:
+    """Returns the findings of task `recall`, which has eight pairs, under the names of `recall_pairs`."""
+    found = published(results.root, "skills")
+    return {f"8-{name}": found[f"recall-{name}"] for name in NETWORKS if f"recall-{name}" in found}
+
+
+def accuracies(groups: Groups) -> str:
+    """Tabulates the mean and standard deviation of the test accuracy: networks by tasks."""
+    tasks = [task for task in SKILLS if any(f"{task}-{name}" in groups for name in NETWORKS)]
+    chances = [100 * SKILLS[task].chance(knobs_of(_config(task).data)) for task in tasks]
+    lines = [["chance", *(f"{chance:.1f}" for chance in chances)], *_rows(groups, tasks)]
+    return table(["network", *(f"`{task}`" for task in tasks)], lines)
+
+
+def solved_table(groups: Groups, task: str = "recall") -> str:
+    """Tabulates the share of seeds that solve a task, with its 95 % interval, and when they do."""
     lines = []
-    for task, skill in SKILLS.items():
-        names = [f"{task}-{mixer}" for mixer in mixers]
-        chance = skill.chance(knobs_of(cells.cells("skills", only=names[:1])[0].read().data))
-        found = [groups.get(name, []) for name in names]
-        scores = [mean_cell([100 * score(each) for each in group]) if group else NOT_RUN for group in found]
-        lines.append([f"`{task}`", f"{100 * chance:.2f}", *scores])
-    return table(["task", "chance, %", *(f"`{mixer}`, %" for mixer in mixers)], lines)
+    for name in NETWORKS:
+        findings = groups.get(f"{task}-{name}", ())
+        if not findings:
+            continue
+        scores = [score(finding) for finding in findings]
+        right = sum(value >= SOLVED for value in scores)
+        steps = [step for finding in findings if (step := solved_after(finding))]
+        low, high = wilson_interval(right / len(scores), len(scores))
+        lines.append(
+            [
+                f"`{name}`",
+                f"{right} of {len(scores)}",
+                percent_range(low, high, ".0f"),
+                f"{statistics.median(steps):,.0f}" if right else "",
+                ", ".join(f"{100 * value:.1f}" for value in scores),
+                f"{cells.EVERY[findings[0]['cell']].read().optim.learning_rate:g}",
+            ]
+        )
+    head = ["network", "seeds that solve it", "share, 95 % interval, %", "median step", "test accuracy, %"]
+    return table([*head, "learning rate"], lines)
+
+
+def solved_after(finding: Finding) -> int | None:
+    """Returns the step of the first validation whose accuracy solves the task; None if there is none."""
+    data = cells.EVERY[finding["cell"]].read().data
+    steps = (data.train_examples or TRAIN) // data.batch
+    for entry in finding["epochs"]:
+        if number(entry["validation"]["accuracy"]) >= SOLVED:
+            return entry["epoch"] * steps
+    return None
+
+
+def pair_accuracies(groups: Groups) -> str:
+    """Tabulates the test accuracy: networks by numbers of pairs."""
+    counts = [pairs for pairs in sorted({8, *PAIRS}) if any(f"{pairs}-{name}" in groups for name in NETWORKS)]
+    return table(["network", *(f"{pairs} pairs" for pairs in counts)], _rows(groups, counts))
+
+
+def rates_table(groups: Groups) -> str:
+    """Tabulates the validation accuracy of the trials after training, by learning rate."""
+    lines = []
+    for task in SKILLS:
+        for name in NETWORKS:
+            found = [groups.get(f"{task}-{name}-rate-{rate}", ()) for rate in TRIED]
+            if any(found):
+                ends = [
+                    f"{100 * number(each[0]['validation'][-1]):.1f}" if each else NOT_RUN for each in found
+                ]
+                lines.append([f"`{task}`", f"`{name}`", *ends])
+    return table(["task", "network", *(f"rate {float(rate):g}" for rate in TRIED)], lines)
+
+
+def _rows(groups: Groups, columns: Sequence[str | int]) -> list[list[str]]:
+    """Returns a row for each network with a result, and a cell for each column of "COLUMN-NETWORK"."""
+    rows = {name: [groups.get(f"{column}-{name}", ()) for column in columns] for name in NETWORKS}
+    return [[f"`{name}`", *map(_cell, found)] for name, found in rows.items() if any(found)]
+
+
+def _cell(findings: Sequence[Finding]) -> str:
+    return mean_cell([100 * score(each) for each in findings], digits=1) if findings else NOT_RUN
+
+
+def _config(task: str) -> Config:
+    """Returns the configuration of a task at its own sizes."""
+    return next(cell for cell in cells.cells("skill_rates") if cell.task == task).read()

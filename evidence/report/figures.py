@@ -21,7 +21,9 @@ from evidence.suite.ledger import (
     validation,
     without_failures,
 )
+from evidence.suite.skills import NETWORKS
 from fourier_attn import style
+from fourier_attn.data.skills import SKILLS
 
 ACROSS = 4  # panels of curves
 Groups = Mapping[str, Sequence[Finding]]
@@ -207,4 +209,63 @@ def forest(verdicts: Sequence[Verdict]) -> Figure:
     axes.set_yticks(range(len(verdicts)), [f"{v.comparison.name}: {v.words}" for v in verdicts])
     axes.invert_yaxis()
     axes.set_xlabel(f"difference of test accuracy, points (red: the bound; margin {100 * MARGIN:g} point)")
+    return figure
+
+
+@style.styled()
+def task_map(groups: Groups) -> Figure:
+    """Plots the mean test accuracy of each network on each skill as a map, in percent.
+
+    Args:
+      groups: the findings of each "TASK-NETWORK", one for each seed.
+    """
+    names = {tuple(name.split("-")) for name in groups}
+    tasks = [task for task in SKILLS if any(task == each for each, _ in names)]
+    networks = [network for network in NETWORKS if any(network == each for _, each in names)]
+    figure = style.figure(height=0.22 * len(networks) + 1.0)
+    axes = figure.subplots()
+    means = np.full((len(networks), len(tasks)), np.nan)
+    for row, network in enumerate(networks):
+        for column, task in enumerate(tasks):
+            if findings := groups.get(f"{task}-{network}"):
+                mean = 100 * float(np.mean([score(finding) for finding in findings]))
+                means[row, column] = mean
+                colour = "white" if mean < 60 else "black"
+                axes.text(column, row, f"{mean:.0f}", ha="center", va="center", color=colour)
+    axes.imshow(means, vmin=0, vmax=100, cmap=style.SEQUENTIAL, aspect="auto")
+    axes.set_xticks(range(len(tasks)), [task.replace("_", "\n") for task in tasks])
+    axes.set_yticks(range(len(networks)), networks)
+    axes.grid(visible=False)
+    axes.set_xlabel("mean test accuracy over seeds, %")
+    return figure
+
+
+@style.styled()
+def pair_curves(groups: Groups) -> Figure:
+    """Plots test accuracy over the number of pairs: a panel for each network, a thin line for each seed.
+
+    Args:
+      groups: the findings of each "PAIRS-NETWORK", one for each seed.
+    """
+    by_network: dict[str, dict[int, list[float]]] = {}
+    for name, findings in groups.items():
+        pairs, _, network = name.partition("-")
+        by_network.setdefault(network, {})[int(pairs)] = [score(finding) for finding in findings]
+    lines = -(-len(by_network) // ACROSS)
+    figure = style.figure(height=1.4 * lines + 0.4)
+    panels = figure.subplots(lines, ACROSS, sharex=True, sharey=True, squeeze=False).ravel()
+    for axes, (network, scores) in zip(panels, by_network.items(), strict=False):
+        counts = sorted(scores)
+        seeds = min(map(len, scores.values()))
+        plot_seeds(axes, counts, [scores[count][:seeds] for count in counts], style.BLUE, "o")
+        axes.set_title(f"{network} ({seeds})", fontsize=style.SMALL)
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(counts, [str(count) for count in counts])
+    panels[0].set_ylim(0, 103)
+    for axes in panels[len(by_network) :]:
+        axes.set_axis_off()
+    for axes in panels[max(len(by_network) - ACROSS, 0) : len(by_network)]:
+        axes.xaxis.set_tick_params(labelbottom=True)
+    figure.supxlabel("pairs; thin: seeds, thick: their mean", fontsize=style.SMALL + 1)
+    figure.supylabel("test accuracy, %", fontsize=style.SMALL + 1)
     return figure

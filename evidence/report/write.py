@@ -13,6 +13,7 @@ import numpy as np
 from absl import flags
 from matplotlib.figure import Figure
 
+from evidence.pages import skills
 from evidence.pages.language import perplexity_table
 from evidence.report import figures
 from evidence.report.comparisons import COMPARISONS, decide
@@ -33,7 +34,14 @@ from evidence.suite.ledger import Finding, Ledger, unpack
 from fourier_attn import atomic, command, paths, style
 
 ENGINES = "Emulated engines and their exact twins"
-OWN_TABLES = {"glue": glue_table, "lm": perplexity_table}  # tiers with several scores
+OWN_TABLES = {  # of tiers with several scores, or with too many models for the usual figures
+    "glue": glue_table,
+    "lm": perplexity_table,
+    "skill_rates": skills.rates_table,
+    "skills": skills.accuracies,
+    "recall_pairs": skills.pair_accuracies,
+}
+OWN_FIGURES = {"skills": figures.task_map, "recall_pairs": figures.pair_curves}
 TASKS = {  # names of tasks, by their folder
     "imdb": "IMDb",
     "sst2": "SST-2",
@@ -56,12 +64,15 @@ TITLES = {
     "fashion_mnist": "Fashion-MNIST: patches of 4 x 4, networks that differ only in their mixer",
     "cifar10": "CIFAR-10 without batch 5: patches of 4 x 4, networks that differ only in their mixer",
     "recall": "Recall of 4 pairs among 64 tokens, vocabulary 8,192",
-    "skills": "Skills: two blocks, 2,000 steps",
+    "skill_rates": "Skills: validation accuracy of the trials, %, one seed at each learning rate",
+    "skills": "Skills: two blocks, 2,000 steps, test accuracy, %",
+    "recall_pairs": "Recall of 4, 16, 32 and 64 pairs, test accuracy, %",
     "lm": "Perplexity of next-token models on WikiText-2",
     "shapes": "Synthetic shapes: questions, and labels of patches",
     "pixels": "CIFAR-10 as 1,024 grey values, 600 steps",
     "settings": "Hyperparameter trials on a separate validation split (seed 100)",
 }
+NAMED = 12  # models in a note
 READING = """
 ## How to read this report
 
@@ -122,7 +133,8 @@ def missing(ledger: Ledger) -> Iterator[str]:
         left = Counter(cell.model for cell in suite.cells(tier) if cell.name not in ledger.findings)
         if left:
             count = f"{left.total()} of {len(suite.cells(tier))} cells"
-            listed = ", ".join(f"{model} {number}" for model, number in left.items())
+            listed = ", ".join(f"{model} {number}" for model, number in left.most_common(NAMED))
+            listed += f" and {len(left) - NAMED} more models" * (len(left) > NAMED)
             yield f"Tier {tier} is not complete: {count} are not yet run ({listed})."
 
 
@@ -210,6 +222,8 @@ def report_lines(ledger: Ledger) -> Iterator[str]:
             continue
         if tier in OWN_TABLES:
             yield OWN_TABLES[tier](groups)
+            if tier in OWN_FIGURES:
+                yield f"\n![{TITLES[tier]}]({tier}.png)\n"
             yield provenance_line(groups)
             continue
         for part, models in parts(groups).items():
@@ -255,7 +269,9 @@ def pictures(ledger: Ledger) -> dict[str, Callable[[], Figure]]:
     plots = {}
     for tier in tiers(ledger):
         groups = ledger.grouped(tier)
-        if tier not in ("settings", *OWN_TABLES):
+        if tier in OWN_FIGURES:
+            plots[f"{tier}.png"] = partial(OWN_FIGURES[tier], groups)
+        elif tier not in ("settings", *OWN_TABLES):
             for part, models in parts(groups).items():
                 plots[f"curves-{tier}{part}.png"] = partial(figures.curves, models)
                 plots[f"costs-{tier}{part}.png"] = partial(costs, models)

@@ -1,4 +1,4 @@
-"""Effects of the optics before the lens on each pixel: a round stop, vignetting, Zernike's aberrations.
+"""What the optics before the lens do to the field at each pixel: a stop, vignetting, Zernike's aberrations.
 
 Places are counted from the middle of the aperture, in units of half of its longer side.
 

@@ -40,16 +40,16 @@ def calibrate(
 ) -> Engine:
     """Returns an engine like `device` with the static device that was found from its noisy passes.
 
-    Modulators, receiver and light are taken as known. Errors of the reference's phase steps count as errors
-    of the device.
+    What modulators, receiver and light are is taken as known; errors of the reference's phase steps count as
+    a part of the device.
 
     Args:
       device: the engine to be probed; emulated, or with `hardware`.
       key: draws the probes and the noise.
       photons: photo-electrons of unit intensity in a pass while it is probed; None: those of the engine.
       probes: rounds, each of as many arrays as the aperture has pixels; see `passes`.
-      corrected: also finds digital factors of each pixel, before writing and after reading, that bring
-        the device nearest to the exact transform. `corrections` gives them to the device.
+      corrected: also finds digital factors of each pixel, before writing and after reading, with which the
+        device is nearest to the exact transform. `corrections` gives them to the device.
     Raises: ValueError for an engine whose fields cannot be written or read, or too large an aperture.
     """
     _check(device, probes)

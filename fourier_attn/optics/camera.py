@@ -5,8 +5,8 @@ A pixel with the mean count m above the black level has the variance
     v = r^2 / K^2 + m / K + rho^2 m^2
 
 K is the gain in electrons per count, r the read noise in electrons, and rho the relative noise of the laser's
-power. All pixels of a frame share rho, so the total of each frame gives it and is divided out. The
-remaining variances are a straight line over means. The fit has the weights of sample variances.
+power. All pixels of a frame share rho, so the total of each frame gives it, and is divided out. What remains
+is a straight line of variances over means. It is fitted with the weights of sample variances.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from jaxtyping import Float
 from fourier_attn.optics.recordings import check_unsaturated
 
 ROUNDS = 20  # of fits, each with weights from the line before
-SPREAD = 2.0  # the brightest pixel over the darkest, below which gain and read noise cannot be separated
+SPREAD = 2.0  # the brightest pixel over the darkest, below which gain and read noise cannot be told apart
 SIGNIFICANT = 3.0  # standard errors
 
 

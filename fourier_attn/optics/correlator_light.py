@@ -169,7 +169,7 @@ def _own_scale(engine: Engine) -> Engine:
 
 
 def other_lens(engine: Engine) -> Engine:
-    """Returns the engine with its second lens, which has independent draws of the same kinds of errors.
+    """Returns the engine with its second lens, whose errors are drawn apart from those of the first.
 
     Args:
       engine: the engine with the first lens.
@@ -217,7 +217,7 @@ def _at(y: Array, places: tuple[list[int], list[int]]) -> Array:
 
 
 def upright(y: Array, engine: Engine) -> Array:
-    """Reverses the readings of a camera after two lenses around the optical axis.
+    """Returns what a camera behind two lenses reads, read backwards around the optical axis.
 
     Args:
       y: at the camera.

@@ -1,6 +1,6 @@
-"""Effects of modulators on their neighbours and on the next pass: heat and settling.
+"""What a modulator does to its neighbours, and to the pass after: leaking heat, and settling.
 
-Neither effect amplifies light. Heat changes phases only, and settling is a weighted mean of fields.
+Neither changes the power of light for free: heat turns phases, and settling is a weighted mean of fields.
 """
 
 from typing import Any
@@ -27,7 +27,7 @@ def leak_heat(field: Complex[Array, "*b n1 n2"], share: Any) -> Complex[Array, "
 
     Args:
       field: the written field.
-      share: c, the part of a heater's phase that its nearest neighbour gets.
+      share: c, the part of a heater's phase that its next neighbour gets.
     """
     phases = _phase(field)
     rows, cols = (_kernel(n, jnp.asarray(share, phases.dtype)) for n in field.shape[-2:])

@@ -1,8 +1,8 @@
-"""Units of photonics papers: photons and joules per multiply-accumulate, TOPS per W and per area.
+"""The numbers that the field reports: photons and joules per multiply-accumulate, TOPS per W and per area.
 
 A frame counts as the dense product that it replaces: $n^2$ complex multiply-accumulates (MAC) for n points,
-of 8 real operations each, 4 products and 4 sums. A real input halves the operations. Reading only the real
-part of the result also halves them. An FFT would take 5 n log2 n operations.
+of 8 real operations each, 4 products and 4 sums. A real input halves the operations, and so does a result
+whose real part alone is read. An FFT would take 5 n log2 n of them.
 """
 
 import dataclasses
@@ -29,8 +29,9 @@ class Area(NamedTuple):
     """Holds areas in square metres: modulators, writing and reading converters, receivers, the laser.
 
     Args:
-      modulators, writers, receivers, readers, laser: of the parts. The areas of panels and cameras include
-        their electronics. Splitters, the lens and the phase shifters of the reference are not counted.
+      modulators, writers, receivers, readers, laser: of the parts; panels and cameras bring their
+        electronics. Splitters, and the phase shifters of the reference, are not here. The lens is above the
+        chip, or behind it.
     """
 
     modulators: float

@@ -63,7 +63,7 @@ class Frame(NamedTuple):
 
     @property
     def camera(self) -> bool:
-        """Says whether the receivers are a camera, which has a converter for each pixel."""
+        """Says whether the receivers are a camera, each of whose pixels brings its converter."""
         return self.receiver == "camera"
 
     @property
@@ -73,10 +73,10 @@ class Frame(NamedTuple):
         return next((name for name, value in bits.items() if value is None), None)
 
     def pass_s(self, prices: Prices) -> float:
-        """Returns the seconds of one pass: a period of the frame rate, and at least the time to settle.
+        """Returns the seconds of one pass: those of the frame rate, in which detectors integrate.
 
-        The setting of the frame rate changes the period. Modulators settle once for each pattern. A settling
-        time counts at most as the engine's own period.
+        Where they are more, those in which the modulators settle, once for each pattern. A frame rate that is
+        raised by its setting, or modulators that are slower than typical ones, change a pass by no more.
 
         Raises: ValueError for a frame rate that typical modulators do not follow.
         """

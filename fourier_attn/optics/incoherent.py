@@ -9,8 +9,8 @@ P is the point spread function. Its transform T, the optical transfer function, 
 
     T[q] = (1 / N) sum_p H[p] conj(H[p - q])
 
-P is not negative, and neither is x. A signed kernel or input takes two passes, one for each *rail*: its
-positive and its negative part.
+So there are no negative numbers. A signed kernel or input takes two passes, one for each *rail*: its positive
+and its negative part.
 """
 
 import dataclasses

@@ -1,12 +1,12 @@
 """The link budget: light from the laser to electrons, row by row in dB, and the noise of what is read.
 
-The budget assumes an ordinary array. Its numbers are uniformly distributed over the modulators' range, and
-its phases differ. Its transform then has the same mean power at all pixels, and each of them detects
+The light of a pixel is that of an ordinary array, whose numbers are spread evenly over the modulators' range
+and whose phases differ. Its transform is then spread over all pixels alike, and each of them detects
 
     n = R T P_1 L X eta D F / q
 
 photo-electrons in a pass of T seconds. $P_1$ is the power of a pixel that is written with 1 and L the mean
-level. X, eta, D and F are the gains of the leak, the insertion loss, static errors and the zero order.
+level. The gain X is that of the leak, eta of the insertion loss, D of static errors, and F of the zero order.
 """
 
 import math
@@ -29,7 +29,7 @@ from fourier_attn.optics.imperfections import between_hz, fast_flicker, flicker_
 PROBE = (64, 64)  # numbers of the ordinary array
 GOLDEN = 2.399963229728653  # rad; turning by it spreads phases evenly
 PROBED = 65_536  # pixels that are lit to find what a device that is too large for a matrix lets through
-COHERENT = 1e-3  # least share of light at zero frequency that is counted separately
+COHERENT = 1e-3  # share of the light in the zero frequency from which it is told apart
 
 
 class Row(NamedTuple):

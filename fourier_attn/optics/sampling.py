@@ -1,4 +1,4 @@
-"""Misplaced detectors, another wavelength than the design's, and a lens with a finite pupil.
+"""Detectors that are not where the design has them, another wavelength, and a lens with a finite pupil.
 
 A detector at the frequency $s k / N$ reads what one at $k / N$ would read of pixels that are moved from m to
 s m. Pixels and detectors are modes of light here, N an axis. Those of pixels are $sinc(x - m)$, and those of
@@ -6,13 +6,13 @@ detectors, seen through the lens, $sqrt(s) sinc(s x - n)$. So the light goes thr
 
     R[m, n] = sqrt(s) sinc(n - s m) for s <= 1,    R[m, n] = sinc(n / s - m) / sqrt(s) for s > 1
 
-which is the overlap of the two. It never amplifies, and light without overlap is lost. For light in the
-middle of the aperture the result is the plain sum:
+which is the overlap of the two. It never amplifies, and what has no overlap is lost. For light in the middle
+of the aperture the result is the plain sum:
 
     y[k] = sqrt(s / N) sum_m x[m] exp(-2 pi i s k m / N)
 
-For light at the edge of the aperture, the result differs from this sum. The sum can amplify, because two
-detectors that see the same frequency count the same light twice.
+For light at its edge it is not: that sum can amplify, since it counts light twice where two detectors see the
+same frequency.
 
 A wavelength that is not the design's has the same effect, with $s = lambda0 / lambda$.
 
@@ -55,7 +55,7 @@ def half_side(shape: tuple[int, ...]) -> int:
 def squared_radius(engine: Engine, dtype: Any) -> Float[Array, "n1 n2"]:
     """Returns the squared distance of each pixel from the middle, in units of half of the longer side.
 
-    Lines of equal radius are circles in pixels, also on an aperture that is not a square.
+    Pixels are squares, and lenses are round. So it is a circle on an aperture that is not a square, too.
 
     Args:
       engine: the engine, with its aperture.
@@ -112,7 +112,7 @@ def frequencies(engine: Engine, dtype: Any) -> tuple[Array, Array]:
 
 
 def move(field: Complex[Array, "b n1 n2"], engine: Engine) -> Complex[Array, "b n1 n2"]:
-    """Moves a field so that detectors at their designed places read what misplaced ones read.
+    """Returns the field before a lens whose detectors are right, for one whose detectors are not.
 
     Args:
       field: the field before the lens.
@@ -158,8 +158,8 @@ def through_pupil(field: Complex[Array, "b n1 n2"], engine: Engine) -> Complex[A
     over the pupil then gives W.
 
     The transform of W has the integral 1 of its size, so W is a mean of phase factors and never amplifies.
-    W uses the true places of misplaced pixels and detectors. At another wavelength e is $lambda / lambda0$
-    times as large.
+    Pixels and detectors that are misplaced send their light through the lens at their true places. At another
+    wavelength e is $lambda / lambda0$ times as large.
 
     Args:
       field: the field before the lens, moved by `move`.

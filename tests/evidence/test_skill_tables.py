@@ -1,26 +1,63 @@
 """Tables of the skills: chance next to accuracies, and cells whose examples ask for several answers."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ROOT
 
-from evidence.pages.markdown import NOT_RUN, Results
-from evidence.pages.skills import skills_table
+from evidence.pages import skills
+from evidence.pages.markdown import NOT_RUN
+from evidence.suite import rates
+from evidence.suite import skills as suite
 from evidence.suite.ledger import one_answer
 
 # by which ml_collections reads a configuration
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
 
 
-def test_a_row_has_the_chance_of_its_task_and_says_what_was_not_run(tmp_path: Path) -> None:
-    lines = skills_table(Results(tmp_path)).splitlines()
-    assert lines[0] == "| task | chance, % | `identity`, % | `conv_attention`, % |"
-    rows = {line.split("`")[1]: line for line in lines[2:]}
-    assert rows["recall"] == f"| `recall` | 0.78 | {NOT_RUN} | {NOT_RUN} |"  # one of 128 values
-    assert rows["induction"].startswith("| `induction` | 7.14 |")  # 1 / 14
-    assert len(skills_table(Results(ROOT)).splitlines()) == 2 + len(rows) == 10
+def found(cell: str, accuracy: float, epochs: Sequence[float] = ()) -> dict[str, Any]:
+    entries = [{"epoch": n + 1, "validation": {"accuracy": value}} for n, value in enumerate(epochs)]
+    return {"cell": cell, "test": {"accuracy": accuracy}, "metric": "accuracy", "epochs": entries}
+
+
+def test_a_column_has_the_chance_of_its_task_and_says_what_was_not_run() -> None:
+    groups = {"recall-identity": [found("", 0.01)], "induction-conv_attention": [found("", 1.0)]}
+    lines = skills.accuracies(groups).splitlines()
+    assert lines[0] == "| network | `recall` | `induction` |"
+    assert lines[2] == "| chance | 0.8 | 7.1 |"  # one of 128 values, 1 / 14
+    assert f"| `identity` | 1.0 (1) | {NOT_RUN} |" in lines
+    assert f"| `conv_attention` | {NOT_RUN} | 100.0 (1) |" in lines
+
+
+def test_the_share_of_seeds_that_solve_a_task_has_an_interval_and_a_step() -> None:
+    """Two of three: Wilson's interval is 21 to 94 %."""
+    cell = "skills-recall-conv_attention-0"
+    learned = [found(cell, 0.99, (0.2, 0.96, 1.0)), found(cell, 0.95, (0.2, 0.3, 0.3, 0.95))]
+    line = skills.solved_table({"recall-conv_attention": [*learned, found(cell, 0.14, (0.1, 0.94))]})
+    row = line.splitlines()[2]
+    assert row == "| `conv_attention` | 2 of 3 | 21 to 94 | 750 | 99.0, 95.0, 14.0 | 0.0008 |"
+
+
+def test_the_chosen_rates_are_those_of_the_trials() -> None:
+    chosen = rates.best_rates(ROOT)
+    for task, networks in chosen.items():
+        assert suite.RATES[task] == networks
+
+
+def test_the_best_rate_has_the_best_last_validation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = {"8e-4": [0.9, 0.1], "2e-3": [0.2, 0.3], "5e-3": [0.2, 0.2]}
+    trials = {
+        f"sort-{name}-rate-{rate}": [{"validation": values}]
+        for name in suite.NETWORKS
+        for rate, values in ends.items()
+    }
+    monkeypatch.setattr(rates, "published", lambda *_: trials)
+    assert rates.best_rates(tmp_path) == {"sort": dict.fromkeys(suite.NETWORKS, "2e-3")}
+    del trials["sort-identity-rate-5e-3"]
+    assert not rates.best_rates(tmp_path)
 
 
 def test_examples_with_a_label_for_each_token_have_several_answers(tmp_path: Path) -> None:

@@ -82,9 +82,8 @@ class Device:
     )
     pupil_radius: float | None = parameter(
         None,
-        "radius at which the lens's Gaussian pupil transmits the amplitude 1 / e, in halves of the "
-        "aperture's longer side. Modulators and detectors are in the focal planes. Along this side, both "
-        "have the same pitch",
+        "radius at which the lens' Gaussian pupil transmits the amplitude 1 / e, in halves of the "
+        "aperture's longer side; modulators and detectors, of the same pitch there, are in the focal planes",
         least=0.01,
         most=math.inf,
     )

@@ -83,8 +83,8 @@ class Modulator:
         ' $2^b - 1$ on [-1, 1] for "signed"'
     )
     dac_inl_lsb: float | None = noise(
-        "integral nonlinearity of the amplitude's converters, rms: static smooth deviation of each "
-        "converter's levels from the straight line that fits best",
+        "integral nonlinearity of the amplitude's converters, rms: static smooth bend of each one's levels "
+        "about the line that fits best",
         unit="LSB",
     )
     dac_dnl_lsb: float | None = noise(
@@ -145,8 +145,7 @@ class Modulator:
     )
     dac_jitter_s: float | None = noise(
         "rms timing jitter of the converters of amplitude and phase, drawn for each number of a written "
-        "array. The noise is 2 pi f jitter times the drive, as for a sine at the frequency f, half the rate "
-        "of written arrays",
+        "array: noise of 2 pi f jitter of the drive, as for a sine at f, half the rate of written arrays",
         unit="s",
     )
     v_pi: float | None = parameter(

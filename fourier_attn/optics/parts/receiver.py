@@ -94,7 +94,7 @@ class Receiver:
     memory: bool = parameter(
         False,
         "lets detectors follow the light with the first-order response of the bandwidth B. A pass of the "
-        "time T keeps exp(-2 pi B T) of the previous pass's light. A call begins with the reference alone",
+        "time T keeps exp(-2 pi B T) of the light in the pass before; a call begins with the reference alone",
         kind="flag",
         static=True,
     )
@@ -168,8 +168,8 @@ class Receiver:
         unit="LSB",
     )
     adc_inl_lsb: float | None = noise(
-        "integral nonlinearity, rms: static smooth deviation of each converter's thresholds from the "
-        "straight line that fits best",
+        "integral nonlinearity, rms: static smooth bend of each converter's thresholds about the line that "
+        "fits best",
         unit="LSB",
     )
     adc_dnl_lsb: float | None = noise(
@@ -190,8 +190,8 @@ class Receiver:
         None, 'amplitude for adc_range="calibrated"; a network has one per layer', least=TINY
     )
     jitter_s: float | None = noise(
-        "rms timing jitter of the detectors' converters, drawn for each number. The noise is 2 pi f jitter "
-        "times the signal, as for a sine at the frequency f, half the frame rate",
+        "rms timing jitter of the detectors' converters, drawn for each number: noise of 2 pi f jitter of "
+        "the signal, as for a sine at f, half the frame rate",
         unit="s",
     )
     adc_rounding: str = choice("nearest", ("nearest", "stochastic"), "like `dac_rounding`")

@@ -86,7 +86,7 @@ class Origin(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Holds the place of a program in the programs around it."""
+    """Says where a program stands in the programs around it."""
 
     address: Address = ()
     scope: str = ""
