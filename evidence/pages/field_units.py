@@ -190,7 +190,7 @@ PUBLISHED: Sequence[Published] = (
         1.26,
         SURVEY,
         conversion_pj(4),
-        "The cost model halves the energy with each bit. Real converters keep a share that does not shrink.",
+        "The cost model halves the energy with each bit less. Part of a real converter's energy is constant.",
     ),
 )
 
