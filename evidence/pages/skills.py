@@ -27,7 +27,7 @@ def recall_table(results: Results) -> str:
 
 def pairs_table(results: Results) -> str:
     """Tabulates the test accuracy of each network on recall of fewer and more pairs."""
-    return pair_accuracies(published(results.root, "recall_pairs") | _eight(results))
+    return pair_accuracies({**published(results.root, "recall_pairs"), **_eight(results)})
 
 
 def _eight(results: Results) -> Groups:
