@@ -20,6 +20,7 @@ test: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/python -m evidence.pages.fill --check
+	$(BIN)/python -m evidence.pages.figures --check
 	$(BIN)/python -m pytest -m "not slow"
 
 test-slow: .venv/installed
