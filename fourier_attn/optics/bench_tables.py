@@ -30,8 +30,8 @@ def in_order(columns: Mapping[str, np.ndarray], names: Sequence[str], path: Path
 def read_columns(path: Path) -> dict[str, np.ndarray]:
     """Reads a CSV file with a header. Raises: ValueError with line and column of what is not a number.
 
-    Commas, semicolons or tabs separate numbers. Lines that begin with # are comments, but for a header that
-    is written so, as `numpy.savetxt` does.
+    Commas, semicolons or tabs separate numbers. Lines that begin with # are comments. The header may
+    begin with #, as `numpy.savetxt` writes it.
     """
     try:
         lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]

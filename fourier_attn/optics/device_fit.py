@@ -19,9 +19,9 @@ from fourier_attn.optics.engine_spec import watts
 from fourier_attn.optics.phase_retrieval import retrieve_phases
 from fourier_attn.optics.recordings import Recording, check_recording
 
-SHORT_DB = 3.0  # held-out probes may fit so much worse than expected
-LEAST_DB = 6.0  # a quarter of the power; a fit that leaves more explains nothing, whatever is expected
-EXACT_DB = 100.0  # where iterations end, not noise
+SHORT_DB = 3.0  # held-out probes may fit worse than expected by this
+LEAST_DB = 6.0  # a residual of a quarter of the power; more is refused where the noise is unknown
+EXACT_DB = 100.0  # ratio at which iterations end, without noise
 LARGEST_CHANGE, SIGNIFICANT = 0.1, 5.0  # of the light over the recording, relative and in standard errors
 ALIKE = (
     0.99  # conventions that fit the best one so well are alike, and the one with the fewest words is taken
@@ -176,8 +176,8 @@ def _scatter_db(errors: np.ndarray, probes: np.ndarray) -> float | None:
 def _change(readings: np.ndarray, predicted: np.ndarray) -> tuple[float, float]:
     """Returns the relative change of the light from the first shot to the last, with its standard error.
 
-    It is the slope of a line through the scales of the shots, those by which predictions fit readings best.
-    The fitted matrix takes up a part of the change.
+    Each shot has the scale that fits its prediction to its readings best. The change is the slope of a line
+    through these scales. It is an underestimate, because the fitted matrix takes up a part of the change.
     """
     power = np.sum(np.abs(predicted) ** 2, axis=1)
     scales = np.sum(predicted.conj() * readings, axis=1).real / np.where(power > 0, power, 1.0)

@@ -1,6 +1,6 @@
-"""The frame: what one transform of one aperture asks of the parts of an engine.
+"""The frame: one transform of one aperture, counted in writes, passes, conversions, bits and light.
 
-`fourier_attn.optics.cost` multiplies it by prices, `fourier_attn.optics.pipeline` by times, and
+`fourier_attn.optics.cost` multiplies these counts by prices, `fourier_attn.optics.pipeline` by times, and
 `fourier_attn.optics.field_units` by areas.
 """
 
@@ -11,9 +11,9 @@ from fourier_attn.optics.components import Prices
 from fourier_attn.optics.engine_spec import Engine, watts
 from fourier_attn.optics.parts import MODULATOR_TYPES
 
-IDEAL_BITS = 32  # of a number that no converter has touched
-SLOW_HZ = 1e6  # below: heaters and cameras, where the engine does not name its parts
-PANELS = ("liquid_crystal", "micromirror")  # bring the electronics that write them
+IDEAL_BITS = 32  # bits of a number without a converter
+SLOW_HZ = 1e6  # frame rate below which the default parts are heaters and cameras
+PANELS = ("liquid_crystal", "micromirror")  # their prices include the electronics that write them
 
 
 class Frame(NamedTuple):
@@ -26,7 +26,7 @@ class Frame(NamedTuple):
       patterns: for each written point, $2^b - 1$ of mirrors that are on or off, else 1.
       slices: arrays that are written. Steps of the reference's phase and averages look at the same array.
       passes: through the engine.
-      detectors: of a point; 0 where nothing detects.
+      detectors: of a point; 0 for detection "field", which has no detectors.
       conversions: of a point in one pass, one for a balanced pair.
       amplifiers: of a point.
       read_bits: theirs.
@@ -58,7 +58,7 @@ class Frame(NamedTuple):
 
     @property
     def panel(self) -> bool:
-        """Says whether the modulators are a panel, which needs no other converters."""
+        """Says whether the modulators are a panel, which includes its converters."""
         return self.modulator in PANELS
 
     @property
@@ -108,7 +108,7 @@ class Frame(NamedTuple):
 
 
 def frame(engine: Engine) -> Frame:
-    """Returns what one transform of one aperture asks of the parts."""
+    """Returns the counts of one transform of one aperture."""
     writers = _writers(engine)
     detector, kind = engine.detector, modulator(engine)
     signal_w, detected = _power(engine)
@@ -155,8 +155,8 @@ def receiver(engine: Engine) -> str:
 def _power(engine: Engine) -> tuple[float, float]:
     """Returns the watts of unit intensity as they leave the modulators, and as they are detected.
 
-    Where the engine has none: for the photons that shot noise asks for, $10^((6.02 b + 1.76) / 10)$ in all
-    passes of one detection, of those that the zero order has.
+    An engine without a power gets enough light for its b bits. In all passes of one detection, the zero
+    order then has $10^((6.02 b + 1.76) / 10)$ photons, so shot noise is as large as the rounding noise.
     """
     if engine.detector.detectors == 0:
         return 0.0, 0.0

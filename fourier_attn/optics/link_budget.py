@@ -52,7 +52,7 @@ class Level(NamedTuple):
     Args:
       wanted: of the numbers themselves.
       written: with leak, levels and the reach of the drivers.
-      coherent: what of it all pixels have in common, and the transform has in the zero frequency.
+      coherent: the part of `written` that is in the mean field, which the transform has at zero frequency.
     """
 
     wanted: float
@@ -208,9 +208,9 @@ def _snr(engine: Engine, level: Level) -> dict[str, float]:
 
     p is the mean light on a detector, signal and reference, and $R^2$ that of the reference on all of them.
     I is the current of unit intensity, B the bandwidth, a the number of amplifiers per detector, and r the
-    share of flicker noise, see `flicker_share`. Averages divide all noise but the converter's levels, which
-    are the same each time, and flicker noise that is slower than a transform. Phase steps cancel that of
-    amplifiers. Light that all written pixels have in common is in the zero frequency, and is not signal here.
+    share of flicker noise, see `flicker_share`. Averages reduce all noise but two kinds: rounding, which
+    repeats itself, and flicker noise that is slower than a transform. Phase steps cancel such flicker noise
+    of amplifiers. The mean field of all written pixels is at zero frequency and does not count as signal.
     """
     receiver, n = engine.receiver, float(engine.photons)
     signal = level.written if level.coherent < COHERENT * level.written else level.written - level.coherent
@@ -265,8 +265,8 @@ def _slow_thermal(engine: Engine, shared: float, bandwidth: float) -> float:
 def _laser_variance(engine: Engine, s: float, wanted: float, factor: float, bandwidth: float) -> float:
     """Returns the variance by relative intensity noise.
 
-    Flicker noise of the frequency f is the same in passes that are less than $1 / (2 pi f)$ apart. What is
-    slower than a transform scales its result.
+    Flicker noise of the frequency f is the same in passes that are less than $1 / (2 pi f)$ apart. Noise
+    that is slower than a transform scales the result.
     """
     if engine.laser.rin_db_hz is None:
         return 0.0
@@ -305,12 +305,14 @@ def _moved(engine: Engine, s: float, wanted: float, factor: float, *, still: boo
 
 
 def _converter_variance(engine: Engine, s: float, coherent: float, factor: float) -> float:
-    """Returns the variance by the detectors' converters, of these squared steps for each number:
+    """Returns the variance by the detectors' converters.
+
+    Each conversion has this variance, in squared steps:
 
         1 / 12 + inl^2 + dnl^2 / 2 + noise^2 / averages
 
-    A range that is found in each pass is that of the largest of all normal numbers, at its median. So is a
-    calibrated one that only a network's layers know.
+    For an automatic range, the full scale is the median of the largest of all pixels, for normal numbers. The
+    same holds for a calibrated range without a full scale, which only the layers of a network have.
     """
     bits, pixels = engine.receiver.adc_bits, engine.shape[0] * engine.shape[1]
     if bits is None:

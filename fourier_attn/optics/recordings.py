@@ -25,7 +25,7 @@ SAME = 1e-5  # relative power, up to which probes differ by their measurement al
 BLOCK = 256  # shots that are compared with all others at once
 LARGEST_COUNTS = tuple(2**bits - 1 for bits in (8, 10, 12, 14, 16))
 SEEN = 2  # counts that are equal to the largest one of a converter: more than chance
-# Counts that are equal to the largest one, and how many more they are than at other counts near it.
+# Least number of counts equal to the largest one, their ratio to other counts, and the width of "near".
 CUT, MORE, NEAR = 5, 5.0, 0.02
 STEEP = math.pi / 2  # rad between two drives, above which phases cannot be interpolated
 
@@ -228,7 +228,7 @@ def check_unsaturated(counts: np.ndarray, name: str, full_scale: float | None) -
 
 
 def _check_plateau(counts: np.ndarray, name: str) -> None:
-    """Refuses whole counts that meet the largest one far more often than others near it."""
+    """Refuses whole counts if the largest one is far more frequent than other counts near it."""
     top, least = float(np.max(counts)), float(np.min(counts))
     width = max(1, round(NEAR * (top - least)))
     same = int(np.sum(counts == top))
