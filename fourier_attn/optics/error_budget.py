@@ -1,9 +1,13 @@
 """The error budget of a pass: the power of each error, from parameters and statistics of the data alone.
 
 An array x of N pixels is written as $u = x / s$ with $s = max |x|$. Its orthonormal transform over s is y. A
-modulator with the leak $delta = 10^(-dB / 20)$ is driven for the amplitude b and writes w. Compensated ones
-have $w = max(|u|, delta)$ and $b^2 = max(|u|^2 - delta^2, 0) / (1 - delta^2)$. Others have $b = |u|$ and
-$w^2 = |u|^2 + delta^2 (1 - |u|^2)$. The errors have these powers per pixel, in units of $s^2$:
+modulator with the leak $delta = 10^(-dB / 20)$ is driven for the amplitude b and writes w. Compensated
+modulators have
+
+    w = max(|u|, delta),   b^2 = max(|u|^2 - delta^2, 0) / (1 - delta^2)
+
+Others have $b = |u|$ and $w^2 = |u|^2 + delta^2 (1 - |u|^2)$. The errors have these powers per pixel, in
+units of $s^2$:
 
     leak            mean (w - |u|)^2 compensated,   delta^2 mean (1 - b^2) otherwise
     amplitude       mean min(b^2, 1 / (12 (2^c - 1)^2))                       c bits

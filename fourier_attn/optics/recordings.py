@@ -62,10 +62,13 @@ class Recording(NamedTuple):
     def numbers(self) -> np.ndarray:
         """Returns for each shot the number of its probe; equal probes have equal numbers.
 
-        Probes p, q are equal up to a common phase, which detectors of intensities cannot see, and up to what
-        a measurement of the probes adds:
+        Detectors of intensities do not see the common phase of a probe. So the distance of two probes p and
+        q is the least one over this phase:
 
-            min_a |p - exp(i a) q|^2 = |p|^2 + |q|^2 - 2 |inner(p, q)| <= 1e-5 (|p|^2 + |q|^2)
+            d^2 = |p|^2 + |q|^2 - 2 |p^H q|
+
+        Probes count as equal if $d^2$ is at most $10^-5 (|p|^2 + |q|^2)$. This allows for errors in measured
+        probes.
         """
         written, first = self.written, np.empty(len(self.written), int)
         powers = np.sum(np.abs(written) ** 2, axis=1)
