@@ -1,11 +1,15 @@
 """Compiles programs for absent devices, without running them: `python -m benchmarks.aot v5e`, or `h100`.
 
+With `length` after the target it compiles fourier mixing and attention of growing sequences instead, for
+aot-length-v5e.json or aot-length-h100.json.
+
 Needs `pip install -e .[aot-tpu]`, or `.[aot-cuda]`, but not an accelerator. Four chips hold a quarter of the
 batch each, and all parameters. Cycles are the TPU compiler's own estimates: they rank programs, and do not
 measure time. Every row is written to aot-v5e.json or aot-h100.json in results/benchmarks as soon as it is
 known; existing rows of the same commit are not compiled again.
 """
 
+import itertools
 import json
 import os
 import re
@@ -27,6 +31,7 @@ from fourier_attn import command, model, provenance
 from fourier_attn.choices import check_choice
 from fourier_attn.family import family
 from fourier_attn.model import MIXERS
+from fourier_attn.ops.attention import attention
 from fourier_attn.ops.chirp import chirp_mix
 from fourier_attn.ops.fourier import fourier_mix
 from fourier_attn.ops.fourier_matmul import masked_mix
@@ -228,16 +233,31 @@ def mixer_rows(
             yield facts, partial(compiled, function, split(arguments, devices))
 
 
-def length_rows(devices: list[Any], d: int = 256) -> Iterator[Case]:
-    """Yields FNet's mixing and attention, for one sequence on one device, to compare temporary memory."""
-    attention = {"heads": 4, "head_width": "split"}
-    for t in LENGTHS:
-        for what, mixer in (("fourier", ("fourier", {})), ("attention", ("attention", attention))):
-            facts = {"part": "length", "what": what, "dtype": "bfloat16", "devices": 1, "t": t}
-            function, arguments = step(mixer, "bfloat16", 1, t, d)
-            unmasked = [arguments[0], arguments[1], jax.ShapeDtypeStruct((1, t), bool)]
-            facts["size"] = f"(1, {t}, {d})"
-            yield facts, partial(compiled, function, split(unmasked, devices[:1]))
+def length_rows(devices: list[Any], heads: int = 8, k: int = 64) -> Iterator[Case]:
+    """Yields FNet's mixing, the attention layer and its op, for one sequence on one device: their memory.
+
+    Args:
+      devices: the devices, the first of which is used.
+      heads, k: number and width of the heads; the mixers have d = heads k.
+    """
+    layers = {"fourier": {}, "attention": {"heads": heads, "head_width": "split"}}
+    for t, dtype in itertools.product(LENGTHS, ("float32", "bfloat16")):
+        programs = {name: step((name, fields), dtype, 1, t, heads * k) for name, fields in layers.items()}
+        x, mask = jax.ShapeDtypeStruct((1, t, heads, k), dtype), jax.ShapeDtypeStruct((1, t), bool)
+        programs["attention, without projections"] = (
+            jax.value_and_grad(averaged, (1, 2, 3)),
+            [{}, x, x, x, mask],
+        )
+        for what, (function, arguments) in programs.items():
+            facts = {"part": "length", "what": what, "dtype": dtype, "devices": 1, "t": t}
+            facts["size"] = f"(1, {t}, {heads * k})"
+            yield facts, partial(compiled, function, split(arguments, devices[:1]))
+
+
+def averaged(_: Any, query: jax.Array, key: jax.Array, value: jax.Array, mask: jax.Array) -> jax.Array:
+    """Returns the sum of squares of the averages of attention; the first argument is not used."""
+    y = attention(query, key, value, mask=mask)
+    return jnp.sum(jnp.square(y.astype(jnp.float32)))
 
 
 def method_rows(devices: list[Any], d: int = 128) -> Iterator[Case]:
@@ -280,29 +300,31 @@ def training_rows(devices: list[Any], b: int = 32, t: int = 512) -> Iterator[Cas
             yield facts, partial(compiled, function, arguments, donate=True)
 
 
-def cases(target: str) -> Iterator[Case]:
+def cases(target: str, part: str) -> Iterator[Case]:
     devices = topology(target)
+    if part == "length":
+        yield from length_rows(devices)
+        return
     yield from mixer_rows(devices)
-    yield from length_rows(devices)
     if target == "v5e":
         yield from method_rows(devices)
     else:
         yield from training_rows(devices)
 
 
-def main(*targets: str) -> None:
-    check_choice("target", " ".join(targets), PACKAGES)
-    (target,) = targets
+def main(target: str = "", part: str = "") -> None:
+    check_choice("target", target, PACKAGES)
+    check_choice("part", part, ("", "length"))
     if not ENVIRONMENT.items() <= os.environ.items():
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | ENVIRONMENT)
     facts = provenance.record(PACKAGES[target]) | {"commit": COMMIT}
     facts["setting"] = f"compiled for {target}, not run"
-    path = RESULTS / f"aot-{target}.json"
+    path = RESULTS / "-".join(word for word in ("aot", part, f"{target}.json") if word)
     before = json.loads(path.read_text()) if path.exists() else {}
     clean = COMMIT is not None and not COMMIT.endswith("+")  # else the commit names no sources
     known = before["rows"] if clean and before.get("commit") == COMMIT else []
     done: list[Row] = []
-    for case, compile_it in cases(target):
+    for case, compile_it in cases(target, part):
         there = [row for row in known if case.items() <= row.items()]
         done.append(there[0] if there else case | compile_it())
         print({key: value for key, value in done[-1].items() if key != "part"}, flush=True)

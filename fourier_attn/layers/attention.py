@@ -49,9 +49,9 @@ class Attention(nn.Module):
       initializer: "fan_in" (Flax's default) or "torch" (uniform within $1 / sqrt(inputs)$). Default "fan_in".
       method: "literal" computes the two lines above. "fused" computes the same result without keys and
         values, see `fourier_attn.ops.attention.fused_attention`; it needs bias=False, rotary=False, dropout=0
-        and implementation="xla". "auto" uses "fused" where that is possible and takes fewer multiplications,
-        which holds for full heads unless there are few tokens. Default "auto".
-      implementation: "xla" or "cudnn", see `fourier_attn.ops.attention.attention`. Default "xla".
+        and another implementation than "cudnn". "auto" uses "fused" where that is possible and takes fewer
+        multiplications, which holds for full heads unless there are few tokens. Default "auto".
+      implementation: "xla", "rows" or "cudnn", see `fourier_attn.ops.attention.attention`. Default "xla".
       grid: (rows, cols) of an image, which sets the positions of `rotary`. Default (), a sequence.
       rotary: rotates queries and keys by their positions, see `fourier_attn.ops.positions.rotate`. The model
         sets it. Default False.
@@ -117,7 +117,8 @@ class Attention(nn.Module):
             inputs = x.astype(self.dtype), source.astype(self.dtype)
             kept = inputs[1] if cursor is None else keep(self, "tokens", inputs[1], cursor)
             if place is None:
-                y = fused_attention(*inputs, *kernels, mask=mask, causal=self.causal)
+                how = {"causal": self.causal, "implementation": self.implementation}
+                y = fused_attention(*inputs, *kernels, mask=mask, **how)
             else:
                 y = fused_attention_step(inputs[0][:, 0], kept, *kernels, place=place)[:, None]
             return y + out.get_variable("params", "bias").astype(self.dtype)[None, None]
@@ -147,7 +148,7 @@ class Attention(nn.Module):
     @property
     def fusible(self) -> bool:
         """Returns whether queries and keys are multiplied unchanged, so that "fused" is possible."""
-        return not (self.bias or self.rotary) and self.implementation == "xla"
+        return not (self.bias or self.rotary) and self.implementation != "cudnn"
 
     def places(self, t: int) -> np.ndarray:
         """Returns the positions (t, axes) of t tokens, on a grid of the stored proportions where there is a
@@ -186,6 +187,6 @@ class Attention(nn.Module):
         check_choice("method", self.method, METHODS)
         if self.method == "fused" and (self.dropout or not self.fusible):
             raise ValueError(
-                "method='fused' needs bias=False, rotary=False, dropout=0 and implementation='xla'; "
-                "use method='auto'"
+                "method='fused' needs bias=False, rotary=False, dropout=0 and another implementation than "
+                "'cudnn'; use method='auto'"
             )

@@ -8,11 +8,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
 from fourier_attn.choices import check_choice
-from fourier_attn.ops import blockwise_attention
+from fourier_attn.ops import blockwise_attention, rowwise_attention
 from fourier_attn.ops.arguments import takes_arrays, wide
+from fourier_attn.ops.blockwise_attention import REFUSED
+from fourier_attn.ops.derivatives import reverse_only
 from fourier_attn.ops.platforms import by_platform, cpu_or_other
 
-IMPLEMENTATIONS = ("xla", "cudnn")
+IMPLEMENTATIONS = ("xla", "rows", "cudnn")
 METHODS = ("auto", "literal", "fused")
 
 
@@ -33,8 +35,7 @@ def attention(
         y[i, a] = sum_j softmax_j(q[i, a] . k[j, a] / sqrt(k)) v[j, a]
 
     Scores and softmax are computed in float32; the result has the input's dtype. Without source tokens (s =
-    0) it is 0, the sum over none. On CPUs "xla" works in blocks (`fourier_attn.ops.blockwise_attention`):
-    memory grows with $t + s$, and there is reverse mode only, once.
+    0) it is 0, the sum over none. Memory grows with $t + s$ on all platforms.
 
         >>> query, key = jnp.zeros((1, 3, 1, 2)), jnp.zeros((1, 2, 1, 2))
         >>> value = jnp.array([[0.0, 2.0], [1.0, 4.0]]).reshape(1, 2, 1, 2)
@@ -47,23 +48,28 @@ def attention(
       value: values of the source tokens (b, s, h, k).
       mask: True for the source tokens that may be attended to, (b, s). Default None, all of them.
       causal: lets token i attend to tokens $j <= i$ only; t and s must be equal. Default False.
-      implementation: "xla" on any backend; "cudnn" is the fused kernel for NVIDIA GPUs (bfloat16 or float16),
-        which gets the mask as lengths. It has not yet been run on a GPU. Default "xla".
+      implementation: "xla" suits the platform of the program. On CPUs it works in blocks that fit a cache
+        (`fourier_attn.ops.blockwise_attention`), and has reverse mode only, once. On other platforms it holds
+        all scores of an example up to $2^22$, and is "rows" above. "rows" takes some queries after the other
+        (`fourier_attn.ops.rowwise_attention`), and has derivatives of any order in both modes. "cudnn" is the
+        fused kernel for NVIDIA GPUs (bfloat16 or float16), which gets the mask as lengths. It has not yet
+        been run on a GPU. Default "xla".
       dropout: rate of the softmax weights that are zeroed; the others are divided by 1 - rate. Default 0.0.
-      dropout_key: key of the dropped weights. CPUs draw other numbers from it than other platforms. Default
-        None: no weight is dropped.
+      dropout_key: key of the dropped weights. Which ones it drops depends on the implementation and, for
+        "xla", on the platform: CPUs draw for each block, "rows" for each step. Default None: no weight is
+        dropped.
     Masking: a masked source token gets no weight; where all are masked, the plain average is returned, which
       if causal is that of the tokens up to i. "cudnn" counts the mask, so that there all padding must follow
       the real tokens.
     Raises: ValueError for an unknown implementation, a rate outside [0, 1), cuDNN where it cannot run or with
-      dropout.
+      dropout. TypeError for a derivative that the blocks on CPUs do not have.
     Source: Vaswani et al., Attention Is All You Need, arXiv 1706.03762.
     """
     check_choice("implementation", implementation, IMPLEMENTATIONS)
     _check(query, key, value, mask, causal)
     if not 0 <= dropout < 1:
         raise ValueError(f"dropout={dropout} must lie in [0, 1)")
-    if dropout and implementation != "xla":
+    if dropout and implementation == "cudnn":
         raise ValueError(f"dropout={dropout} of attention weights needs implementation='xla'; set it to 0")
     if 0 in (*query.shape, *key.shape):
         return jnp.zeros_like(query)
@@ -73,7 +79,11 @@ def attention(
     if not dropout or dropout_key is None:
         dropout, dropout_key = 0.0, None
     compute = partial(_compute, rate=dropout, causal=causal)
-    return by_platform(best_form, compute, query, key, value, mask, dropout_key)
+    if implementation == "rows":
+        return compute("rows", query, key, value, mask, dropout_key)
+    many = query.shape[1] * query.shape[2] * key.shape[1] > rowwise_attention.LONG
+    choose = partial(best_form, many=many)
+    return by_platform(choose, compute, query, key, value, mask, dropout_key)
 
 
 @takes_arrays
@@ -104,21 +114,8 @@ def softmax_weights(
     _check(query, key, key, mask, causal)
     if 0 in (*query.shape[:3], *key.shape[:3]):
         return jnp.zeros((*query.shape[:1], query.shape[2], query.shape[1], key.shape[1]), wide(query, key))
-    scores = jnp.einsum("bthk,bshk->bhts", query, key, preferred_element_type=wide(query, key))
-    scores = scores / math.sqrt(max(query.shape[-1], 1))
-    if mask is not None:
-        lowest = jnp.full((), jnp.finfo(jnp.float32).min, scores.dtype)
-        scores = jnp.where(mask[:, None, None, :], scores, lowest)
-    if causal:  # below the score of what is masked: a row that sees padding alone averages no later tokens
-        scores = jnp.where(
-            _earlier(*scores.shape[-2:])[None, None], scores, jnp.full((), -jnp.inf, scores.dtype)
-        )
-    return jax.nn.softmax(scores)
-
-
-def _earlier(n: int, s: int) -> Array:
-    """Returns which source tokens queries see, (n, s), $n / s$ of them for each source token."""
-    return jnp.arange(s)[None, :] <= (jnp.arange(n) // (n // s))[:, None]
+    last = jnp.arange(query.shape[1], dtype=jnp.int32) if causal else None
+    return rowwise_attention.softmax(query, key, mask, last)
 
 
 def _check(query: Array, key: Array, value: Array, mask: Array | None, causal: bool) -> None:
@@ -140,8 +137,14 @@ def _check_mask(mask: Array | None, shape: tuple[int, ...]) -> None:
         raise ValueError(f"mask of shape {mask.shape} must be (b, s) = {shape}, True for real source tokens")
 
 
-# CPUs have caches that a block of scores fits; elsewhere blocks would be small pieces of work.
-best_form = cpu_or_other("blocks", "whole")
+def best_form(platform: str, many: bool) -> str:
+    """Returns "blocks" for CPUs, where scores fit a cache; elsewhere "rows" if there are many, or "whole".
+
+    Args:
+      platform: "cpu", "cuda", "rocm" or "tpu".
+      many: whether an example has more scores than `rowwise_attention.LONG`.
+    """
+    return "blocks" if platform == "cpu" else "rows" if many else "whole"
 
 
 def _compute(
@@ -157,8 +160,11 @@ def _compute(
 ) -> Array:
     if form == "blocks":
         return _in_blocks(query, key, value, mask, dropout_key, rate, causal)
+    if form == "rows":
+        return rowwise_attention.average_by_rows(query, key, value, mask, dropout_key, rate, causal)
     if causal or dropout_key is not None or not query.dtype == key.dtype == value.dtype != jnp.float64:
-        return _written_out(query, key, value, mask, rate, dropout_key, causal)
+        last = jnp.arange(query.shape[1], dtype=jnp.int32) if causal else None
+        return rowwise_attention.average(query, key, value, mask, dropout_key, last, rate)
     where = None if mask is None else mask[:, None, None, :]
     return jax.nn.dot_product_attention(query, key, value, mask=where, implementation="xla")
 
@@ -200,26 +206,6 @@ def _fused(query: Array, key: Array, value: Array, lengths: Array | None, causal
         raise ValueError(f"{needs} ({error}); use 'xla'") from error
 
 
-def _written_out(
-    query: Array,
-    key: Array,
-    value: Array,
-    mask: Array | None,
-    rate: float,
-    dropout_key: Array | None,
-    causal: bool,
-) -> Array:
-    """For dropout, causal attention, and dtypes that JAX's attention does not have: its softmax is float32.
-
-    With a mask, JAX's causal attention lets later tokens into rows that see padding alone.
-    """
-    weights = softmax_weights(query, key, mask=mask, causal=causal)
-    if dropout_key is not None:
-        kept = jax.random.bernoulli(dropout_key, 1 - rate, (weights.size,)).reshape(weights.shape)
-        weights = jnp.where(kept, weights / (1 - rate), jnp.zeros((), weights.dtype))
-    return jnp.einsum("bhts,bshk->bthk", weights.astype(value.dtype), value).astype(query.dtype)
-
-
 @takes_arrays
 def fused_attention(
     x: Float[Array, "b t d"],
@@ -231,6 +217,7 @@ def fused_attention(
     *,
     mask: Bool[Array, "b s"] | None = None,
     causal: bool = False,
+    implementation: str = "xla",
 ) -> Float[Array, "b t c"]:
     """Attention between dense projections of tokens, without the projections of the source.
 
@@ -241,7 +228,7 @@ def fused_attention(
     heads, and two products of weights, which are small, take the place of two products with all of z. Also,
     $M_a$ and $N_a$ are all that attention has of its weights. It holds where nothing comes between projection
     and product: no bias of queries, no rotation. Where a head is narrower than the tokens, scores cost more:
-    `fewest_products` counts. Differentiation: as `shared_attention`.
+    `fewest_products` counts.
 
         >>> x, one = jnp.ones((1, 3, 4)), jnp.ones((4, 2, 4)) / 4  # two heads
         >>> fused_attention(x, x, one, one, one, jnp.ones((2, 4, 4)) / 4)[0, 0]  # means of ones, summed
@@ -256,6 +243,7 @@ def fused_attention(
       out: $W_o$ (h, k, c).
       mask: True for the source tokens that may be attended to, (b, s). Default None, all of them.
       causal: lets token i attend to tokens $j <= i$ only. Default False.
+      implementation: "xla" or "rows", see `shared_attention`. Default "xla".
     Masking: a masked source token gets no weight; where all are masked, the plain average is returned.
     Source: derived here; for circular attention see `fourier_attn.ops.circular`.
     """
@@ -263,7 +251,7 @@ def fused_attention(
     for name, kernel in (("value", value.shape), ("out", (e, *out.shape[:2]))):
         if kernel != key.shape:
             raise ValueError(f"{name} must have the heads and widths of key {key.shape}, not {kernel}")
-    averages = average_source(x, source, query, key, mask, causal)
+    averages = average_source(x, source, query, key, mask, causal, implementation)
     values = jnp.einsum("ehk,hkc->hec", value, out).reshape(h * e, c).astype(x.dtype)
     return (averages.reshape(b * t, h * e) @ values).reshape(b, t, c)
 
@@ -276,6 +264,7 @@ def average_source(
     key: Float[Array, "e h k"],
     mask: Bool[Array, "b s"] | None = None,
     causal: bool = False,
+    implementation: str = "xla",
 ) -> Float[Array, "b t h e"]:
     """The source's tokens averaged by each head: $softmax(x M_a z^T) z$, see `fused_attention`.
 
@@ -291,6 +280,7 @@ def average_source(
       key: $W_k$ of each head.
       mask: True for the source tokens that may be attended to, (b, s). Default None, all of them.
       causal: lets token i attend to tokens $j <= i$ only.
+      implementation: "xla" or "rows", see `shared_attention`.
     """
     (b, t, d), (e, h, k) = x.shape, key.shape
     if query.shape != (d, h, k) or source.shape[::2] != (b, e):
@@ -301,7 +291,8 @@ def average_source(
     merged = jnp.einsum("dhk,ehk->dhe", query, key).reshape(d, h * e) / math.sqrt(max(k, 1))
     queries = x.reshape(b * t, d) @ merged.astype(x.dtype)
     mask = jnp.ones(source.shape[:2], bool) if mask is None else mask
-    y = shared_attention(queries.reshape(b, t * h, e), source, mask, causal=causal)
+    queries = queries.reshape(b, t * h, e)
+    y = shared_attention(queries, source, mask, causal=causal, implementation=implementation)
     return y.reshape(b, t, h, e)
 
 
@@ -332,14 +323,14 @@ def shared_attention(
     mask: Bool[Array, "b s"],
     *,
     causal: bool = False,
+    implementation: str = "xla",
 ) -> Float[Array, "b n d"]:
     """Attention whose keys and values are the same vectors, shared by all queries (of all heads).
 
         y[i] = sum_j softmax_j(q[i] . z[j]) z[j]
 
     Scores are not scaled. Scores and softmax are float32. The backward pass computes the weights again
-    instead of keeping them, so that what is saved grows with $n + s$ and not with $n s$; on CPUs both passes
-    work in blocks where there are more than $2^21$ scores; below, whole arrays were the faster ones.
+    instead of keeping them, so that memory grows with $n + s$ and not with $n s$.
 
         >>> tokens = jnp.array([[[1.0, 0.0], [0.0, 1.0]]])
         >>> shared_attention(100 * tokens, tokens, jnp.ones((1, 2), bool))[0]  # each finds itself
@@ -351,10 +342,16 @@ def shared_attention(
       shared: tokens (b, s, d), which are keys and values.
       mask: True for the tokens that may be attended to, (b, s).
       causal: queries of $n / s$ heads for each token, one token after the other, see tokens up to their own.
+      implementation: "xla" suits the platform of the program. On CPUs it holds all scores up to $2^21$, where
+        this was faster, and works in blocks above; first derivatives have reverse mode only. On other
+        platforms it is "rows". "rows" takes some queries after the other, or all of them up to $2^22$ scores
+        of an example, and has derivatives of any order in both modes. Default "xla".
     Masking: a masked source token gets no weight; where all are masked, the plain average is returned.
+    Raises: ValueError for shapes that do not fit. TypeError for a derivative that CPUs do not have.
     Source: Shazeer, Fast Transformer Decoding (one head of keys and values), arXiv 1911.02150; Dao et al.,
     FlashAttention (weights computed again from the maximum and the sum), arXiv 2205.14135.
     """
+    check_choice("implementation", implementation, ("xla", "rows"))
     if query.shape[::2] != shared.shape[::2]:
         raise ValueError(f"query {query.shape} and shared {shared.shape} must be (b, n, d) and (b, s, d)")
     _check_mask(mask, shared.shape[:2])
@@ -364,17 +361,19 @@ def shared_attention(
         )
     if 0 in (*query.shape, *shared.shape):
         return jnp.zeros_like(query)
+    compute = partial(_shared, causal=causal)
+    if implementation == "rows":
+        return compute("rows", query, shared, mask)
     many = query.shape[0] * query.shape[1] * shared.shape[1] > 2**21
-
-    def choose(platform: str) -> str:
-        return best_form(platform) if many else "whole"
-
-    return by_platform(choose, partial(_shared, causal=causal), query, shared, mask)
+    return by_platform(cpu_or_other("blocks" if many else "whole", "rows"), compute, query, shared, mask)
 
 
 def _shared(form: str, query: Array, shared: Array, mask: Array, *, causal: bool) -> Array:
+    if form == "rows":
+        return rowwise_attention.shared_average_by_rows(query, shared, mask, causal)
     if form == "whole":
-        return _shared_whole(query, shared, mask, causal)
+        floats = (reverse_only(REFUSED, x) for x in (query, shared))
+        return _shared_whole(*floats, mask, causal)
     one = shared[:, :, None]
     return blockwise_attention.attend(query[:, :, None], one, one, mask=mask, causal=causal)[:, :, 0]
 
@@ -393,7 +392,9 @@ def _scores(query: Array, shared: Array, mask: Array, causal: bool) -> Array:
     scores = jnp.where(mask[:, None, :], scores, jnp.full((), -1e30, scores.dtype))
     if not causal:
         return scores
-    return jnp.where(_earlier(*scores.shape[1:])[None], scores, jnp.full((), -jnp.inf, scores.dtype))
+    n, s = scores.shape[1:]
+    seen = jnp.arange(s)[None, :] <= (jnp.arange(n) // (n // s))[:, None]
+    return jnp.where(seen[None], scores, jnp.full((), -jnp.inf, scores.dtype))
 
 
 def _shared_forward(

@@ -29,12 +29,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
 from fourier_attn.ops.arguments import takes_arrays, wide
+from fourier_attn.ops.derivatives import not_differentiable, reverse_only
 from fourier_attn.ops.transforms import batchwise
 
 SCORES = 2**18  # of a block: 1 MB in float32, about the second level of caches
 LONGEST = 2**12  # source tokens up to which blocks keep to that; from there on they have 64 queries
 NEVER = -1e30  # the score of a masked pair; finite, so that differences stay numbers
-
+REFUSED = (
+    "on CPUs attention has first derivatives in reverse mode only; pass implementation='rows' to attention, "
+    "shared_attention, fused_attention or circular_attention"
+)
 
 PART, PARTS = 256, 4  # of causal attention: the fewest source tokens of a part, and the most parts
 
@@ -71,7 +75,7 @@ def attend(
 
     It is computed in float32, or in float64 where one of them has it.
 
-    Leading axes may be sharded and stay so. Reverse mode only, and once, as for `jax.custom_vjp`.
+    Leading axes may be sharded and stay so. It has first derivatives in reverse mode only.
 
         >>> x = jnp.ones((2, 6, 1, 4))  # two examples of six tokens
         >>> attend(x, x, x).shape
@@ -89,7 +93,7 @@ def attend(
       scores: approximate number of scores in a block. Draws depend on it. Default `SCORES`.
     Masking: a masked source token gets no weight; where all are masked, the plain average is returned, of
       those that a query sees.
-    Raises: ValueError for causal where s does not divide t.
+    Raises: ValueError for causal where s does not divide t. TypeError for other derivatives.
     """
     t, s = query.shape[-3], key.shape[-3]
     if causal and t % max(s, 1):
@@ -167,15 +171,16 @@ def _attention(
     backward = batchwise(backward_here, (3, 3, 2, 2, *axes), (3, 3, 3), one_by_one=True)
 
     def run(*arrays: Array) -> tuple[Array, tuple[Array, ...]]:
+        arrays = *(not_differentiable(REFUSED, x) for x in arrays[:3]), *arrays[3:]
         y, m, total = forward(*arrays)
         return y, (y, m, total, *arrays)
 
     def pull_back(saved: tuple[Array, ...], g: Array) -> tuple[Array | None, ...]:
-        return *backward(g, *saved), *(None for _ in axes[3:])
+        return *backward(not_differentiable(REFUSED, g), *saved), *(None for _ in axes[3:])
 
     function = jax.custom_vjp(lambda *arrays: forward(*arrays)[0])
     function.defvjp(run, pull_back)
-    return function
+    return lambda *arrays: function(*(reverse_only(REFUSED, x) for x in arrays[:3]), *arrays[3:])
 
 
 def _flat(arrays: tuple[Array, ...], axes: tuple[int, ...]) -> list[Array]:

@@ -14,6 +14,7 @@ normalisation or noise between correlation and product.
 """
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -224,6 +225,7 @@ def circular_attention(
     causal: bool = False,
     combine_heads: str = "sum",
     method: str = "auto",
+    implementation: str = "xla",
 ) -> Float[Array, "..."]:
     """Self-attention whose queries, keys and values are correlations of each token with a kernel per head.
 
@@ -249,6 +251,7 @@ def circular_attention(
       method: "literal" computes the lines above; "fused" uses the identity, with matrices where the boundary
         is not circular. "auto" is "fused" up to d = 512, or 256 where it needs matrices: there it was the
         faster one in `python -m benchmarks.mixers`.
+      implementation: "xla" or "rows", see `fourier_attn.ops.attention.shared_attention`. Default "xla".
     Masking: a masked token gets no weight.
     Raises: ValueError for kernels or a mask that do not fit, and for an unknown option.
     Source: Optalysys' articles; the identity is derived here, and the methods are tested to be equal.
@@ -265,13 +268,16 @@ def circular_attention(
     if method == "literal":
         kernels = jnp.concatenate([w.astype(wide(query, key, value)) for w in (query, key, value)])
         projected = circular_correlate(tokens, kernels, shape=shape, boundary=boundary)
-        y = attention(*jnp.split(projected, 3, axis=-2), mask=mask, causal=causal)
+        heads = jnp.split(projected, 3, axis=-2)
+        y = attention(*heads, mask=mask, causal=causal, implementation=implementation)
         if combine_heads == "sum":
             y = y.sum(axis=-2)
     elif boundary == "circular":
-        y = _fused_in_hartley_basis(tokens, (query, key, value), axes, mask, causal, combine_heads)
+        average = partial(_attend, mask=mask, causal=causal, implementation=implementation)
+        y = _fused_in_hartley_basis(tokens, (query, key, value), axes, average, combine_heads)
     else:
-        y = _fused(tokens, (query, key, value), axes, boundary, mask, causal, combine_heads)
+        average = partial(average_source, mask=mask, causal=causal, implementation=implementation)
+        y = _fused(tokens, (query, key, value), axes, boundary, average, combine_heads)
     return y.reshape(*lead, *y.shape[1:])
 
 
@@ -287,13 +293,14 @@ def _check_attention(
     check_choice("method", method, ATTENTION_METHODS)
 
 
-def _attend(queries: Array, tokens: Array, mask: Array | None, causal: bool) -> Array:
+def _attend(queries: Array, tokens: Array, *, mask: Array | None, causal: bool, implementation: str) -> Array:
     """Heads (b, t, h, d) of queries to shared tokens (b, s, d)."""
     b, t, h, d = queries.shape
     if mask is None:
         mask = jnp.ones(tokens.shape[:2], bool)
     scaled = queries * jnp.asarray(1 / math.sqrt(d), queries.dtype)
-    y = shared_attention(scaled.reshape(b, t * h, d), tokens, mask, causal=causal)
+    scaled = scaled.reshape(b, t * h, d)
+    y = shared_attention(scaled, tokens, mask, causal=causal, implementation=implementation)
     return y.reshape(b, t, h, d)
 
 
@@ -302,8 +309,7 @@ def _fused(
     kernels: tuple[Array, Array, Array],
     axes: tuple[int, ...],
     boundary: str,
-    mask: Array | None,
-    causal: bool,
+    average: Callable[..., Array],
     combine_heads: str,
 ) -> Array:
     """The identity with matrices, for any boundary."""
@@ -312,7 +318,7 @@ def _fused(
     query, key, value = [_matrix(w, axes, ends, boundary) for w in kernels]
     h, p, _ = query.shape
     asks = query.transpose(2, 0, 1), key.transpose(2, 0, 1)
-    averages = average_source(tokens, tokens, *asks, mask, causal)
+    averages = average(tokens, tokens, *asks)
     value = value.astype(tokens.dtype)
     if combine_heads == "none":
         return jnp.einsum("bthd,hpd->bthp", averages, value)
@@ -324,8 +330,7 @@ def _fused_in_hartley_basis(
     tokens: Array,
     kernels: tuple[Array, Array, Array],
     axes: tuple[int, ...],
-    mask: Array | None,
-    causal: bool,
+    average: Callable[..., Array],
     combine_heads: str,
 ) -> Array:
     """The identity for the circular boundary; the products of spectra are those of `hartley.spectrum`."""
@@ -337,7 +342,7 @@ def _fused_in_hartley_basis(
     plus, minus = jnp.split(hartley.transform(tokens, axes), 2, axis=-1)
     # Head by head: products that broadcast over heads have a slow derivative on CPU.
     queries = [re[a][None, None] * plus - im[a][None, None] * minus for a in range(len(re))]
-    averages = _attend(jnp.stack(queries, axis=2), plus, mask, causal)
+    averages = average(jnp.stack(queries, axis=2), plus)
     heads_plus = [averages[:, :, a] * vr[a][None, None] for a in range(len(vr))]
     heads_minus = [averages[:, :, a] * vi[a][None, None] for a in range(len(vi))]
     if combine_heads == "sum":

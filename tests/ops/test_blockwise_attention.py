@@ -1,5 +1,6 @@
 """Attention in blocks: the same mathematics whatever a block holds, and memory without the scores."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -240,19 +241,21 @@ def sharded() -> dict[str, Any]:
     q = normal(16, 600, 2, 4)
     mask = jnp.arange(600)[None] < 300 + jnp.arange(16)[:, None]
 
-    def loss(q: jax.Array, mask: jax.Array, rate: float) -> jax.Array:
-        y = attention(q, q + 1, q - 1, mask=mask, dropout=rate, dropout_key=jax.random.key(1))
-        return jnp.sum(jnp.sin(y), axis=(1, 2, 3))
+    def loss(q: jax.Array, mask: jax.Array, rate: float, implementation: str) -> jax.Array:
+        options = {"dropout": rate, "dropout_key": jax.random.key(1), "implementation": implementation}
+        y = attention(q, q + 1, q - 1, mask=mask, **options)
+        z = shared_attention(q[:, :, 0], q[:, :, 1], mask, implementation=implementation)
+        return jnp.sum(jnp.sin(y), axis=(1, 2, 3)) + jnp.sum(jnp.sin(z), axis=(1, 2))
 
     result = {}
-    for rate in (0.0, 0.2):
-        function = jax.grad(lambda q, mask, rate=rate: loss(q, mask, rate).sum())
+    for how in itertools.product((0.0, 0.2), ("xla", "rows")):
+        function = jax.grad(lambda q, mask, how=how: loss(q, mask, *how).sum())
         one = jax.jit(function)(q, mask)
         program = jax.jit(function, in_shardings=(split, split)).lower(q, mask).compile()
         many = program(jax.device_put(q, split), jax.device_put(mask, split))
         kinds = aot.collectives(program.as_text())
         moved = sum(kind["count"] for name, kind in kinds.items() if name != "all-reduce")
-        result[str(rate)] = {"moved": moved, "difference": float(jnp.abs(one - np.asarray(many)).max())}
+        result[str(how)] = {"moved": moved, "difference": float(jnp.abs(one - np.asarray(many)).max())}
     return result
 
 
