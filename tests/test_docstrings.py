@@ -9,7 +9,8 @@ import pytest
 from conftest import ROOT
 
 PACKAGE = ROOT / "fourier_attn"
-DESCRIBED = {"knob", "parameter", "choice", "bits", "noise"}  # their call has the meaning of the field
+# Their call has the meaning of the field.
+DESCRIBED = {"knob", "parameter", "choice", "bits", "whole", "noise", "crosstalk", "measured"}
 # The functions of `standalone` are templates, which files of limited length copy.
 ROOMS = ("", *sorted({path.parent.name for path in PACKAGE.glob("*/__init__.py")} - {"standalone"}))
 Definition = ast.FunctionDef | ast.ClassDef

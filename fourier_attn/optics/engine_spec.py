@@ -17,7 +17,6 @@ from fourier_attn.optics.constants import ELECTRON_C, photon_j
 from fourier_attn.optics.device_file import complex_array, read_device
 from fourier_attn.optics.engine_rules import check_together
 from fourier_attn.optics.parameter import (
-    KEY,
     TINY,
     Parameter,
     choice,
@@ -25,6 +24,7 @@ from fourier_attn.optics.parameter import (
     parameter,
     parameters,
     register,
+    whole,
 )
 from fourier_attn.optics.parts import GROUPS, Channels, Detection, Device, Laser, Modulator, Receiver
 
@@ -70,36 +70,27 @@ class Engine:
     laser: Laser = dataclasses.field(default_factory=Laser)
     receiver: Receiver = dataclasses.field(default_factory=Receiver)
     channels: Channels = dataclasses.field(default_factory=Channels)
-    averages: int = parameter(
+    averages: int = whole(
         1,
         "number of passes that are averaged",
-        kind="count",
-        unit="pass",
-        least=1,
         most=1_000_000,
-        static=True,
+        unit="pass",
     )
     # 64 are more digits than a float32 has bits
-    slices: int = parameter(
+    slices: int = whole(
         1,
         "number of digits in which an array is written, with one pass for each. Each "
         "slice writes what the modulators' levels left over, at full scale. This adds up "
         "the bits of the modulators, but not those of the detectors",
-        kind="count",
-        unit="pass",
-        least=1,
         most=64,
-        static=True,
+        unit="pass",
     )
-    max_remainder: int | None = parameter(
+    max_remainder: int | None = whole(
         None,
         "largest remaining transform of an axis that is computed digitally; a larger one "
         "is computed optically with a chirp. None: the side of the aperture, and at least"
         " 3",
-        kind="count",
-        least=1,
         most=10**9,
-        static=True,
     )
     frame_rate_hz: float = parameter(1e9, "passes per second", unit="Hz", least=TINY)
     dc_block: bool = parameter(
@@ -118,42 +109,26 @@ class Engine:
         ' transform is its own transpose); "surrogate" runs `hardware` forward and '
         '"model" backward',
     )
-    hardware: Callable[[Any], Any] | None = dataclasses.field(
-        default=None,
-        metadata={
-            KEY: Parameter(
-                'function from a NumPy array (..., rows, columns) to its transform, for "surrogate"',
-                kind="function",
-                static=True,
-            )
-        },
+    hardware: Callable[[Any], Any] | None = parameter(
+        None,
+        'function from a NumPy array (..., rows, columns) to its transform, for "surrogate"',
+        kind="function",
+        static=True,
     )
-    input_factors: Any = dataclasses.field(
-        default=None,
-        compare=False,
-        metadata=measured(
-            "digital factor of each pixel before it is written (pre-distortion), found by calibration",
-            "factors",
-        ),
+    input_factors: Any = measured(
+        "digital factor of each pixel before it is written (pre-distortion), found by calibration",
+        "factors",
     )
-    output_factors: Any = dataclasses.field(
-        default=None,
-        compare=False,
-        metadata=measured(
-            "digital factor of each pixel after it is read (correction), found by calibration",
-            "factors",
-        ),
+    output_factors: Any = measured(
+        "digital factor of each pixel after it is read (correction), found by calibration",
+        "factors",
     )
-    monitor: Callable[..., None] | None = dataclasses.field(
-        default=None,
-        metadata={
-            KEY: Parameter(
-                "function that receives counts of the values that enter the converters, see "
-                "`fourier_attn.optics.ranges`",
-                kind="function",
-                static=True,
-            )
-        },
+    monitor: Callable[..., None] | None = parameter(
+        None,
+        "function that receives counts of the values that enter the converters, see "
+        "`fourier_attn.optics.ranges`",
+        kind="function",
+        static=True,
     )
 
     def __post_init__(self) -> None:

@@ -5,6 +5,7 @@ configuration with their comments, tables and sweeps read it there, and nowhere 
 """
 
 import dataclasses
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -79,6 +80,28 @@ def bits(text: str) -> Any:
     return parameter(None, text, kind="bits", unit="bit", least=1, most=24, static=True)
 
 
+def whole(default: int | None, text: str, most: int, unit: str = "") -> Any:
+    """Declares a whole number from 1 up.
+
+    Args:
+      default: its default.
+      text: the parameter's meaning.
+      most: largest number.
+      unit: of the number; "" for none.
+    """
+    return parameter(default, text, kind="count", unit=unit, least=1, most=most, static=True)
+
+
+def crosstalk(text: str, most: float) -> Any:
+    """Declares power that couples to neighbours, in dB; None is off.
+
+    Args:
+      text: the parameter's meaning.
+      most: largest value.
+    """
+    return parameter(None, text, unit="dB", least=-math.inf, most=most, noise_db=1)
+
+
 def noise(text: str, unit: str = "", power: int = 1) -> Any:
     """Declares the strength of a noise, from 0 up; None is off.
 
@@ -90,14 +113,14 @@ def noise(text: str, unit: str = "", power: int = 1) -> Any:
     return parameter(None, text, unit=unit, least=0, noise_power=power)
 
 
-def measured(text: str, kind: str) -> dict[str, Parameter]:
-    """Returns the metadata of a field for a measured array, which is ignored when engines are compared.
+def measured(text: str, kind: str) -> Any:
+    """Declares a measured array, which is ignored when engines are compared; None: not measured.
 
     Args:
       text: its meaning.
       kind: "matrix", "rising" or "factors".
     """
-    return {KEY: Parameter(text, kind)}
+    return dataclasses.field(default=None, compare=False, metadata={KEY: Parameter(text, kind)})
 
 
 def parameters(group: Any) -> Iterator[tuple[str, Parameter, Any]]:

@@ -1,11 +1,10 @@
 """The parameters of channels that share a pass: wavelengths through one lens, and apertures side by side."""
 
 import dataclasses
-import math
 from typing import no_type_check
 
 from fourier_attn.optics.checks import check, is_number
-from fourier_attn.optics.parameter import parameter
+from fourier_attn.optics.parameter import crosstalk, parameter, whole
 
 MOST = 4_096  # channels of a kind
 
@@ -15,14 +14,11 @@ MOST = 4_096  # channels of a kind
 class Channels:
     """Describes the channels of a pass, each with its own modulators and detectors."""
 
-    wavelengths: int = parameter(
+    wavelengths: int = whole(
         1,
         "number of wavelengths that pass the same lens at once. Each carries one aperture, with modulators, "
         "detectors and light (`power_w`) of its own",
-        kind="count",
-        least=1,
         most=MOST,
-        static=True,
     )
     channel_spacing: float | None = parameter(
         None,
@@ -31,31 +27,20 @@ class Channels:
         least=0,
         most=0.1,
     )
-    channel_crosstalk_db: float | None = parameter(
-        None,
+    channel_crosstalk_db: float | None = crosstalk(
         "power of a wavelength that reaches the detectors of each neighbouring one, signal and reference "
         "alike. Different wavelengths do not interfere, so that the readings add",
-        unit="dB",
-        least=-math.inf,
         most=-3.1,
-        noise_db=1,
     )
-    apertures: int = parameter(
+    apertures: int = whole(
         1,
         "number of apertures side by side, each with a lens, modulators and detectors of its own",
-        kind="count",
-        least=1,
         most=MOST,
-        static=True,
     )
-    aperture_crosstalk_db: float | None = parameter(
-        None,
+    aperture_crosstalk_db: float | None = crosstalk(
         "power that couples to the same pixel of each neighbouring aperture. It has a "
         "static random phase, so that fields add",
-        unit="dB",
-        least=-math.inf,
         most=-3.1,
-        noise_db=1,
     )
 
     def __post_init__(self) -> None:

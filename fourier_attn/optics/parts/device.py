@@ -8,7 +8,7 @@ import numpy as np
 
 from fourier_attn.optics import conventions
 from fourier_attn.optics.checks import check, is_number
-from fourier_attn.optics.parameter import TINY, measured, noise, parameter
+from fourier_attn.optics.parameter import TINY, crosstalk, measured, noise, parameter
 
 # Static effects that a measured transfer holds.
 STATIC = (
@@ -42,13 +42,9 @@ class Device:
         "fixed pattern of relative gain errors that calibration leaves, before and after the lens together"
     )
     # four neighbours share the light, so that less than a quarter goes to each
-    crosstalk_db: float | None = parameter(
-        None,
+    crosstalk_db: float | None = crosstalk(
         "power that couples to each of the four neighbours, before and after the lens",
-        unit="dB",
-        least=-math.inf,
         most=-6.1,
-        noise_db=1,
     )
     shift_pitch: tuple[float, float] | None = parameter(
         None, "offset (rows, columns) of the input from the optical axis", kind="pair", unit="pixel"
@@ -169,15 +165,11 @@ class Device:
         kind="file",
         static=True,
     )
-    transfer: Any = dataclasses.field(
-        default=None,
-        compare=False,
-        metadata=measured(
-            "measured matrix (pixels, pixels), with a row for each written pixel and a column"
-            " for each detected one; includes the lens, excludes the insertion loss, and "
-            "replaces the other static effects",
-            "matrix",
-        ),
+    transfer: Any = measured(
+        "measured matrix (pixels, pixels), with a row for each written pixel and a column"
+        " for each detected one; includes the lens, excludes the insertion loss, and "
+        "replaces the other static effects",
+        "matrix",
     )
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ import math
 from typing import no_type_check
 
 from fourier_attn.optics.checks import check
-from fourier_attn.optics.parameter import TINY, choice, noise, parameter
+from fourier_attn.optics.parameter import TINY, choice, noise, parameter, whole
 
 MOST_MODES = 64  # of a source on an axis, or of a line
 
@@ -71,13 +71,10 @@ class Laser:
         least=0,
     )
     source_shape: str = choice("gaussian", ("gaussian", "uniform"), "shape of the source")
-    source_modes: int = parameter(
+    source_modes: int = whole(
         5,
         "points that stand for the source on each axis, whose powers add; 1 is coherent",
-        kind="count",
-        least=1,
         most=MOST_MODES,
-        static=True,
     )
     line_width_rms: float | None = parameter(
         None,
@@ -85,13 +82,10 @@ class Laser:
         least=0,
         most=0.02,
     )
-    line_modes: int = parameter(
+    line_modes: int = whole(
         5,
         "wavelengths that stand for the line, whose powers add; 1 is coherent",
-        kind="count",
-        least=1,
         most=MOST_MODES,
-        static=True,
     )
     path_difference: float | None = parameter(
         None,

@@ -158,16 +158,12 @@ class Modulator:
         unit="V",
         least=TINY,
     )
-    drive_table: Any = dataclasses.field(
-        default=None,
-        compare=False,
-        metadata=measured(
-            "measured complex transmission at equally spaced drives from 0 to full scale, "
-            "with rising amplitudes and linear interpolation. Drives are chosen by it, and "
-            "phases without the angle that it adds. It is the array of this name in the "
-            "device's file",
-            "rising",
-        ),
+    drive_table: Any = measured(
+        "measured complex transmission at equally spaced drives from 0 to full scale, "
+        "with rising amplitudes and linear interpolation. Drives are chosen by it, and "
+        "phases without the angle that it adds. It is the array of this name in the "
+        "device's file",
+        "rising",
     )
 
     def __post_init__(self) -> None:

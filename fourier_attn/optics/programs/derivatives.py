@@ -27,43 +27,38 @@ def exact(equation: Any, inputs: Values) -> list[Any]:
     return core.jaxpr_as_fun(core.ClosedJaxpr(one, ()))(*known.values())
 
 
-def with_tangents(equation: Any, light: Callable[..., Values], key: Key, inputs: Values) -> Values:
-    """Runs `light`, with the derivatives of the exact equation at the same inputs, forward and reverse.
+def with_derivatives(
+    equation: Any, light: Callable[..., Values], key: Key, inputs: Values, *, forward: bool
+) -> Values:
+    """Runs `light`, with the derivatives of the exact equation at the same inputs.
 
     Args:
       equation: the equation.
       light: computes its results from a key and its inputs.
       key: PRNG key of the noise, or None.
       inputs: of the equation.
+      forward: True: derivatives of forward and reverse mode, as `jax.custom_jvp`. False: of reverse mode
+        alone, as `jax.custom_vjp`.
     """
     consts, inputs = _apart(equation, inputs)
-    steered = jax.custom_jvp(lambda key, consts, *x: light(key, *consts, *x))
+    steered: Any = (jax.custom_jvp if forward else jax.custom_vjp)(
+        lambda key, consts, *x: light(key, *consts, *x)
+    )
 
-    @steered.defjvp
     def jvp(primals: Values, tangents: Values) -> tuple[Values, Values]:
         _, consts, *x = primals
         _, out = jax.jvp(lambda *x: exact(equation, (*consts, *x)), tuple(x), tuple(tangents[2:]))
         return steered(*primals), out
 
-    return steered(key, list(consts), *inputs)
+    def backward(kept: tuple[Values, Values], cotangents: Values) -> Values:
+        consts, x = kept
+        _, transposed = jax.vjp(lambda *x: exact(equation, (*consts, *x)), *x)
+        return (None, None, *transposed(cotangents))
 
-
-def with_cotangents(equation: Any, light: Callable[..., Values], key: Key, inputs: Values) -> Values:
-    """Runs `light`, with the reverse-mode derivative of the exact equation at the same inputs.
-
-    Args:
-      equation: the equation.
-      light: computes its results from a key and its inputs.
-      key: PRNG key of the noise, or None.
-      inputs: of the equation.
-    """
-    consts, inputs = _apart(equation, inputs)
-    steered = jax.custom_vjp(lambda key, consts, *x: light(key, *consts, *x))
-    # The forward pass calls `steered`, so that second derivatives keep the rule.
-    steered.defvjp(
-        lambda key, consts, *x: (steered(key, consts, *x), (consts, x)),
-        lambda kept, g: (None, None, *jax.vjp(lambda *x: exact(equation, (*kept[0], *x)), *kept[1])[1](g)),
-    )
+    if forward:
+        steered.defjvp(jvp)
+    else:  # The forward pass calls `steered`, so that second derivatives keep the rule.
+        steered.defvjp(lambda key, consts, *x: (steered(key, consts, *x), (consts, x)), backward)
     return steered(key, list(consts), *inputs)
 
 

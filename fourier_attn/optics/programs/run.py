@@ -18,7 +18,7 @@ from fourier_attn.optics.programs.call_sites import (
     scanned,
     solution,
 )
-from fourier_attn.optics.programs.derivatives import Values, exact, with_cotangents, with_tangents
+from fourier_attn.optics.programs.derivatives import Values, exact, with_derivatives
 from fourier_attn.optics.programs.rules import Choice
 from fourier_attn.optics.programs.transforms import run_site
 from fourier_attn.optics.random import Key, stream
@@ -100,22 +100,22 @@ class Run:
         )
         return mapped(*inputs)
 
-    def _custom_jvp(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
+    def _custom_rule(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
         if not self.keep:
             return self._inline(equation, inputs, address, key)
-        return with_tangents(equation, lambda key, *x: self._inline(equation, x, address, key), key, inputs)
+        forward = equation.primitive.name == "custom_jvp_call"
 
-    def _custom_vjp(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
-        if not self.keep:
+        def light(key: Key, *inputs: Any) -> Values:
             return self._inline(equation, inputs, address, key)
-        return with_cotangents(equation, lambda key, *x: self._inline(equation, x, address, key), key, inputs)
+
+        return with_derivatives(equation, light, key, inputs, forward=forward)
 
     def _solve(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
         def light(key: Key, *inputs: Any) -> Values:
             program, consts, operands = solution(equation, inputs)
             return self.program(program, [*consts, *operands], (*address, 0), key)
 
-        return with_tangents(equation, light, key, inputs)
+        return with_derivatives(equation, light, key, inputs, forward=True)
 
     def _cond(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
         def branch(number: int) -> Callable[..., Values]:
@@ -185,8 +185,8 @@ def _selected(flags: Array, new: Values, old: Values) -> Values:
 _RUNS = dict.fromkeys(TRANSPARENT, "_inline") | {
     "checkpoint": "_checkpoint",
     "remat2": "_checkpoint",
-    "custom_jvp_call": "_custom_jvp",
-    "custom_vjp_call": "_custom_vjp",
+    "custom_jvp_call": "_custom_rule",
+    "custom_vjp_call": "_custom_rule",
     "custom_linear_solve": "_solve",
     "cond": "_cond",
     "scan": "_scan",
