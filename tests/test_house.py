@@ -62,13 +62,13 @@ COMMANDS = {
     "studies",
 }
 ONLY_IN = {
-    "flax": {"layers", "model", "pretrained"},
+    "flax": {"layers", "model", "pretrained", "studies/engine/laboratory"},  # whose network is not a model
     "orbax": {"train/rundir/checkpoint"},
     "absl": COMMANDS,
     "ml_collections": {"config", "main", "studies"},
     "tensorflow": set(),
     "tensorflow_datasets": {"data"},
-    "sklearn": {"train/scores"},
+    "sklearn": {"train/scores", "studies/engine/laboratory"},  # which reads its images
 }
 PHYSICS = {"jax", "jaxtyping", "numpy", "scipy", "fourier_attn"}
 PLOTS = {"fourier_attn.optics.programs.report": {"matplotlib"}}  # imported where a figure is asked for
@@ -189,6 +189,7 @@ def test_jit_stands_at_the_outermost_caller() -> None:
         f"studies/{name}"
         for name in (
             "engine/evaluator",
+            "engine/laboratory",
             "engine/plans",
             "engine/programs",
             "engine/step_timing",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from evidence.pages.markdown import NOT_RUN, Results, notes, table
+from evidence.pages.markdown import NOT_RUN, Results, Row, listed, notes, table
 from fourier_attn.optics.transform_plan import PREFER
 from fourier_attn.studies.engine.calibrate import prediction_error_db
 from fourier_attn.studies.intervals import percent_range, wilson_interval
@@ -33,6 +33,21 @@ def tuning_table(results: Results, name: str) -> str:
         low, high = wilson_interval(row["accuracy"], row["examples"])
         lines.append([row["tuned_through"], f"{100 * row['accuracy']:.2f}", percent_range(low, high, ".1f")])
     return table(["tuned through", "accuracy, %", "95 %"], lines) + notes(_described(documents))
+
+
+def laboratory_table(results: Results, name: str) -> str:
+    """Lists the accuracy of each network on the engine that it is tested on, with its 95 % interval.
+
+    Args:
+      results: the files of results.
+      name: of the file of `fourier_attn.studies.engine.laboratory`.
+    """
+    return listed(results, name, ["trained through", "tested on", "accuracy, %", "95 %"], _network)
+
+
+def _network(row: Row) -> list[str]:
+    interval = percent_range(*wilson_interval(row["accuracy"], row["examples"]), ".1f")
+    return [row["trained_through"], row["tested_on"], f"{100 * row['accuracy']:.1f}", interval]
 
 
 def plan_table(results: Results, name: str) -> str:

@@ -5,7 +5,7 @@ import math
 import re
 import runpy
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +144,21 @@ def unrecorded(name: str, document: dict[str, Any]) -> str:
     if file.startswith(OF_NETWORKS) and "networks" not in document:
         remarks += "; weights of the networks not recorded"
     return remarks
+
+
+def listed(results: Results, name: str, head: list[str], cells: Callable[[Row], list[str]]) -> str:
+    """Formats a line for each row of a file of results, and its origin; "not yet run" without the file.
+
+    Args:
+      results: the files of results.
+      name: of the file.
+      head: names of the columns.
+      cells: returns the line of a row.
+    """
+    documents = results.runs(name)
+    if not documents:
+        return table(head[:1], [[NOT_RUN]])
+    return table(head, [cells(row) for row in documents[name]["rows"]]) + notes(documents)
 
 
 def runnable(command: str) -> str:

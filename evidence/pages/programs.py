@@ -1,8 +1,8 @@
-"""Makes the table of programs on an engine."""
+"""Makes the tables of programs on an engine."""
 
 from collections.abc import Mapping
 
-from evidence.pages.markdown import NOT_RUN, Results, Row, notes, table
+from evidence.pages.markdown import Results, Row, listed
 from evidence.pages.projected import spread
 
 
@@ -13,15 +13,12 @@ def programs_table(results: Results, name: str) -> str:
       results: the files of results.
       name: of the file of `fourier_attn.studies.engine.programs`.
     """
-    documents = results.runs(name)
-    if not documents:
-        return table(["program"], [[NOT_RUN]])
     head = ["program", "data", "call sites", "passes", "output, dB", "worst site, dB", "gradient"]
     head += ["compile, s", "time, us", "energy, uJ"]
-    return table(head, [_cells(row) for row in documents[name]["rows"]]) + notes(documents)
+    return listed(results, name, head, _program)
 
 
-def _cells(row: Row) -> list[str]:
+def _program(row: Row) -> list[str]:
     plain, through = row["compile_s"]["plain"], row["compile_s"]["through"]
     return [
         row["program"],
@@ -41,6 +38,20 @@ def _range(values: Mapping[str, float]) -> str:
     return spread(dict(values), 1e6) if values else "no converters"
 
 
+def bounds_table(results: Results, name: str) -> str:
+    """Lists each published speed-up with the share that it implies, and our bound for this share.
+
+    Args:
+      results: the files of results.
+      name: of the file of `fourier_attn.studies.engine.bounds`.
+    """
+    return listed(results, name, ["program", "published", "implied share, %", "our bound"], _bound)
+
+
+def _bound(row: Row) -> list[str]:
+    return [row["program"], f"{row['published']:g}", f"{100 * row['share']:.2f}", f"{row['bound']:.4g}"]
+
+
 def predictions_table(results: Results, name: str) -> str:
     """Lists the measured and the predicted error of each call site.
 
@@ -48,14 +59,18 @@ def predictions_table(results: Results, name: str) -> str:
       results: the files of results.
       name: of the file of `fourier_attn.studies.engine.predictions`.
     """
-    documents = results.runs(name)
-    if not documents:
-        return table(["program"], [[NOT_RUN]])
-    lines = []
-    for row in documents[name]["rows"]:
-        low, high = row["predicted_db"]
-        steps = f"{row['steps']:,}" if "steps" in row else "-"
-        words = [row["program"], steps, row["site"], str(row["stages"]), f"{row['measured_db']:.1f}"]
-        lines.append([*words, f"{low:.1f} to {high:.1f}", "yes" if row["inside"] else "no"])
     head = ["program", "trained steps", "call site", "stages", "measured, dB", "predicted, dB", "agrees"]
-    return table(head, lines) + notes(documents)
+    return listed(results, name, head, _prediction)
+
+
+def _prediction(row: Row) -> list[str]:
+    low, high = row["predicted_db"]
+    return [
+        row["program"],
+        f"{row['steps']:,}" if "steps" in row else "-",
+        row["site"],
+        str(row["stages"]),
+        f"{row['measured_db']:.1f}",
+        f"{low:.1f} to {high:.1f}",
+        "yes" if row["inside"] else "no",
+    ]
