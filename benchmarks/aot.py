@@ -17,17 +17,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from benchmarks.timing import COMMIT, RESULTS
-from fourier_attn import command, model, provenance
+from fourier_attn import command, config, provenance
 from fourier_attn.choices import check_choice
 from fourier_attn.family import family
 from fourier_attn.model import MIXERS
@@ -37,27 +35,15 @@ from fourier_attn.ops.fourier import fourier_mix
 from fourier_attn.ops.fourier_matmul import masked_mix
 from fourier_attn.optics import Engine
 from fourier_attn.train.distributed.sharding import AXES, Placement
-from fourier_attn.train.losses import OBJECTIVES
-from fourier_attn.train.optimizer import build_optimizer
-from fourier_attn.train.step import make_init, make_keys, make_train_step
+from fourier_attn.train.target.devices import environment, find_devices, parse
+from fourier_attn.train.target.program import collectives
+from fourier_attn.train.target.step import Step, training_step
 
 Row = dict[str, Any]
 Case = tuple[Row, Callable[[], Row]]  # what is compiled, and what finds out what the compiler says of it
 Mixer = tuple[str, dict[str, Any]]
-PACKAGES = {"v5e": "libtpu", "h100": "jax-cuda13-plugin"}
-# Required by libtpu on a machine without a TPU; several processes may load it at once.
-ENVIRONMENT = {
-    "JAX_PLATFORMS": "cpu",
-    "TPU_SKIP_MDS_QUERY": "1",
-    "TPU_ACCELERATOR_TYPE": "v5litepod-4",
-    "TPU_WORKER_HOSTNAMES": "localhost",
-    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
-}
+TARGETS = {"v5e": parse("v5e:2x2"), "h100": parse("h100:4")}  # four devices of each kind
 LENGTHS = (512, 2048, 8192, 32768)
-BITS = {"pred": 8, "bf16": 16, "c64": 64, "c128": 128}  # of other types the number in their name
-KINDS = "all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter"
-COLLECTIVE = re.compile(rf"= (?P<result>.*?) (?P<kind>{KINDS})(?:-start)?\(")
-ARRAY = re.compile(r"\b(?P<type>pred|bf16|[a-z]+\d+)\[(?P<sizes>[\d,]*)\]")
 CYCLES = re.compile(r'"estimated_cycles":"?(\d+)')
 
 
@@ -96,7 +82,7 @@ def engines() -> dict[str, Mixer]:
     return cases
 
 
-def step(mixer: Mixer, dtype: str, b: int, t: int, d: int) -> tuple[Callable[..., Any], list[Any]]:
+def gradient(mixer: Mixer, dtype: str, b: int, t: int, d: int) -> tuple[Callable[..., Any], list[Any]]:
     """Returns the gradient function of a mixer and its arguments as shapes (parameters on all devices).
 
     Args:
@@ -118,9 +104,15 @@ def step(mixer: Mixer, dtype: str, b: int, t: int, d: int) -> tuple[Callable[...
 
 
 def training(
-    name: str, depth: int, b: int, t: int, size: str = "base", placement: Placement | None = None
-) -> tuple[Callable[..., Any], list[Any]]:
-    """Returns a pre-training step of an encoder in bfloat16, and the shapes of its state and batch.
+    name: str,
+    depth: int,
+    b: int,
+    t: int,
+    size: str = "base",
+    placement: Placement | None = None,
+    remat: str = "none",
+) -> Step:
+    """Returns a pre-training step of an encoder in bfloat16, and the shapes of its arguments.
 
     Args:
       name: architecture, such as "fnet".
@@ -128,52 +120,15 @@ def training(
       b, t: batch size and tokens.
       size: "base" or another size of the family.
       placement: distribution over devices; None for one device.
+      remat: `train.remat`.
     """
     c = family(name, size)
     c.model.depth, c.model.dtype = depth, "bfloat16"
     if c.model.layout:
         attention = min(2, depth // 2)
         c.model.layout = (*("fourier",) * (depth - attention), *("attention",) * attention)
-    network, optimizer, objective = model.build(c.model), build_optimizer(c.optim), OBJECTIVES["pretraining"]
-    init = make_init(network, optimizer, objective, model.example(c.model))
-    state = jax.eval_shape(init, jax.random.key(0))
-    p = round(0.15 * t)
-    sizes = {"inputs": (b, t), "label": (b,), "answer_positions": (b, p), "mlm_labels": (b, p)}
-    batch = {key: jax.ShapeDtypeStruct(shape, jnp.int32) for key, shape in sizes.items()}
-    batch |= {"weight": jax.ShapeDtypeStruct((b,), "float32")}
-    batch |= {"mlm_weights": jax.ShapeDtypeStruct((b, p), "float32")}
-    run = make_train_step(network, optimizer, objective, placement=placement)
-    if placement:
-        state, where = placement.abstract(state), placement.batch
-        batch = {key: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=where) for key, a in batch.items()}
-    return lambda state, batch: run(state, batch, make_keys(0, 1)[1]), [state, batch]
-
-
-def topology(target: str) -> list[Any]:
-    """Returns four chips, which need not exist."""
-    if target == "v5e":
-        return list(topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x2").devices)
-    facts = (Path(__file__).parent / "h100.txt").read_text()
-    described = topologies.get_topology_desc(platform="cuda", target_config=facts, topology="1x1x4")
-    return list(described.devices)
-
-
-def collectives(program: str) -> dict[str, dict[str, int]]:
-    """Counts a compiled program's collectives by kind, with the bytes of their results, all and largest."""
-    kinds: dict[str, dict[str, int]] = {}
-    for match in COLLECTIVE.finditer(program):
-        size = sum(map(_bytes, ARRAY.finditer(match["result"])))
-        kind = kinds.setdefault(match["kind"], {"count": 0, "bytes": 0, "largest": 0})
-        kind["count"] += 1
-        kind["bytes"] += size
-        kind["largest"] = max(kind["largest"], size)
-    return kinds
-
-
-def _bytes(array: re.Match[str]) -> int:
-    sizes = [int(n) for n in array["sizes"].split(",") if n]
-    bits = BITS.get(array["type"]) or int(re.sub(r"\D", "", array["type"]))
-    return int(np.prod(sizes, dtype=np.int64)) * bits // 8
+    c.data.batch, c.data.length, c.train.remat = b, t, remat
+    return training_step(config.fitted_without_data(c), placement)
 
 
 def split(arguments: list[Any], devices: list[Any]) -> list[Any]:
@@ -229,7 +184,7 @@ def mixer_rows(
         for what, mixer in chosen.items():
             facts = {"part": "mixer", "what": what, "dtype": dtype, "devices": len(devices)}
             facts["size"] = f"({b}, {t}, {d})"
-            function, arguments = step(mixer, dtype, b, t, d)
+            function, arguments = gradient(mixer, dtype, b, t, d)
             yield facts, partial(compiled, function, split(arguments, devices))
 
 
@@ -242,7 +197,7 @@ def length_rows(devices: list[Any], heads: int = 8, k: int = 64) -> Iterator[Cas
     """
     layers = {"fourier": {}, "attention": {"heads": heads, "head_width": "split"}}
     for t, dtype in itertools.product(LENGTHS, ("float32", "bfloat16")):
-        programs = {name: step((name, fields), dtype, 1, t, heads * k) for name, fields in layers.items()}
+        programs = {name: gradient((name, fields), dtype, 1, t, heads * k) for name, fields in layers.items()}
         x, mask = jax.ShapeDtypeStruct((1, t, heads, k), dtype), jax.ShapeDtypeStruct((1, t), bool)
         programs["attention, without projections"] = (
             jax.value_and_grad(averaged, (1, 2, 3)),
@@ -290,18 +245,20 @@ def training_rows(devices: list[Any], b: int = 32, t: int = 512) -> Iterator[Cas
       devices: the devices.
       b, t: batch size and tokens.
     """
-    for axis, count, depth in (("data", 4, 2), ("fsdp", 4, 2), ("data", 1, 12)):
+    whole = [("data", 1, 12, "none"), ("data", 1, 12, "block")]
+    for axis, count, depth, remat in (("data", 4, 2, "none"), ("fsdp", 4, 2, "none"), *whole):
         shape = [count if name == axis else 1 for name in AXES]
         placement = Placement(Mesh(np.array(devices[:count]).reshape(shape), AXES))
         for name in ("fnet", "hybrid", "bert"):
             facts = {"part": "training", "what": name, "dtype": "bfloat16", "devices": count, "mesh": axis}
             facts["size"] = f"{depth} blocks, batch {b}, {t} tokens"
-            function, arguments = training(name, depth, b, t, placement=placement)
-            yield facts, partial(compiled, function, arguments, donate=True)
+            facts |= {} if remat == "none" else {"remat": remat}
+            step = training(name, depth, b, t, placement=placement, remat=remat)
+            yield facts, partial(compiled, step.function, list(step.arguments), donate=True)
 
 
 def cases(target: str, part: str) -> Iterator[Case]:
-    devices = topology(target)
+    devices = find_devices(TARGETS[target])
     if part == "length":
         yield from length_rows(devices)
         return
@@ -313,11 +270,12 @@ def cases(target: str, part: str) -> Iterator[Case]:
 
 
 def main(target: str = "", part: str = "") -> None:
-    check_choice("target", target, PACKAGES)
+    check_choice("target", target, TARGETS)
     check_choice("part", part, ("", "length"))
-    if not ENVIRONMENT.items() <= os.environ.items():
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | ENVIRONMENT)
-    facts = provenance.record(PACKAGES[target]) | {"commit": COMMIT}
+    variables = environment(TARGETS[target])
+    if not variables.items() <= os.environ.items():
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | variables)
+    facts = provenance.record(TARGETS[target].device.package) | {"commit": COMMIT}
     facts["setting"] = f"compiled for {target}, not run"
     path = RESULTS / "-".join(word for word in ("aot", part, f"{target}.json") if word)
     before = json.loads(path.read_text()) if path.exists() else {}

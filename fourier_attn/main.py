@@ -3,7 +3,7 @@
 --mode=train trains a new run, or resumes the run in --workdir. --mode=eval prints the metrics of a trained
 run. --mode=predict predicts the answer to a text (--text=...), an image (--image=FILE), a question about an
 image (both), or every line of a file (--input=FILE). --mode=explain shows attention maps and filters for one
-input.
+input. --mode=compile compiles the training step for --target=DEVICES and says whether it fits.
 """
 
 import os
@@ -23,7 +23,8 @@ from fourier_attn.choices import check_choices, choose
 SAMPLING = ("tokens", "temperature", "top_k", "seed")  # flags of text generation
 MODES = {  # the modes that use a flag; flags that are not listed apply to all
     **dict.fromkeys(("text", "text_pair", "image"), ("predict", "explain")),
-    "output": ("predict", "explain", "eval"),
+    "output": ("predict", "explain", "eval", "compile"),
+    **dict.fromkeys(("target", "all_blocks"), ("compile",)),
     **dict.fromkeys(("input", "skip_bad", "long"), ("predict", "eval")),
     **dict.fromkeys(SAMPLING, ("predict",)),
     **dict.fromkeys(("extend", "tracker"), ("train",)),
@@ -53,8 +54,17 @@ def define_flags() -> None:
     flags.DEFINE_enum(
         "mode",
         "train",
-        ["train", "eval", "predict", "explain"],
-        "train a run, evaluate it, predict with it, or show its attention maps and filters for one input",
+        ["train", "eval", "predict", "explain", "compile"],
+        "train a run, evaluate it, predict with it, show its attention maps and filters for one input, or "
+        "compile its training step for --target without training",
+    )
+    flags.DEFINE_string(
+        "target",
+        None,
+        "devices to compile for, which need not exist: h100:4, v5e:2x2, v6e:2x2 or cpu:8",
+    )
+    flags.DEFINE_bool(
+        "all_blocks", False, "with --mode=compile: compile all blocks, instead of a few and scaling the rest"
     )
     flags.DEFINE_string(
         "tracker", "tensorboard", "where to log metrics during training: tensorboard, wandb or none"
@@ -75,7 +85,8 @@ def define_flags() -> None:
         "and, with --output=NAME.jsonl or NAME, also to NAME.metrics.json. With --image: NAME writes the "
         "attention map to NAME.png and NAME.json; by default none is written. With --mode=explain: the "
         "same; default WORKDIR/explain. With --mode=eval: a folder for the report on the classes of each "
-        "split, with its confusion matrix; by default none is written",
+        "split, with its confusion matrix; by default none is written. With --mode=compile: a JSON file of "
+        "the report; by default none is written",
     )
     flags.DEFINE_enum(
         "long",
@@ -114,8 +125,8 @@ def define_flags() -> None:
     )
 
 
-def main() -> None:
-    """Runs the command that the flags describe. Raises: ValueError."""
+def main() -> int | None:
+    """Runs the command that the flags describe, and returns its exit code; None: 0. Raises: ValueError."""
     if flags.FLAGS.workdir == "":
         raise ValueError("--workdir= is empty; name a directory, or leave it out")
     check_modes()
@@ -124,7 +135,9 @@ def main() -> None:
         run_code(config)
     if flags.FLAGS.mode == "train":
         train(config)
-        return
+        return None
+    if flags.FLAGS.mode == "compile":
+        return compile_for(config)
 
     directory = paths.given(flags.FLAGS.workdir or missing("--workdir=DIR, the directory of a trained run"))
     if config:
@@ -141,6 +154,7 @@ def main() -> None:
         predict_file(directory, devices)
     else:
         answer_one(directory, devices)
+    return None
 
 
 def check_modes() -> None:
@@ -205,6 +219,33 @@ def train(config: Any) -> None:
                 config = extended(directory, more)
             keep_programs(config)
             run(config, directory, flags.FLAGS.allow_drift, flags.FLAGS.tracker)
+
+
+def compile_for(config: Any) -> int:
+    """Compiles the training step for --target, prints whether it fits, and returns 0, or 2 if it does not.
+
+    The compilers read environment variables when JAX starts, so this process starts itself again with them.
+    """
+    from fourier_attn.train import init_from
+    from fourier_attn.train.rundir import config_file
+    from fourier_attn.train.target import devices, report
+
+    target = devices.parse(flags.FLAGS.target or missing("--target=DEVICES, for example --target=h100:4"))
+    directory = paths.given(flags.FLAGS.workdir or ".")
+    if config is None and flags.FLAGS.workdir:
+        config = config_file.load(directory)
+    config = config or missing("--config=NAME:TASK, for example --config=fnet:imdb")
+    devices.check_compiler(target)
+    environment = devices.environment(target)
+    if not environment.items() <= os.environ.items():
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | environment)
+    if config.init_from:
+        config = init_from.load(config, directory).config
+    found = report.compile_for(config, target, flags.FLAGS.all_blocks)
+    print("\n".join(report.lines(found, target)))
+    if flags.FLAGS.output:
+        report.save(found, target, paths.given(flags.FLAGS.output))
+    return 0 if found["fits"] else 2
 
 
 def run_code(config: Any) -> None:

@@ -23,10 +23,10 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
-from benchmarks import aot
 from fourier_attn import command, config, train
 from fourier_attn.train import loop
 from fourier_attn.train.distributed import processes, sharding
+from fourier_attn.train.target.program import ARRAY, COLLECTIVE, collectives
 
 
 def main(word: str) -> None:
@@ -90,14 +90,14 @@ def facts(run: loop.Run) -> dict[str, Any]:
     text = program(run)
     parameters = jax.tree.leaves(sharding.to_host(run.state.params))
     digest = hashlib.sha256(b"".join(np.ascontiguousarray(p).tobytes() for p in parameters))
-    results = [m["result"] for m in aot.COLLECTIVE.finditer(text) if m["kind"] == "all-gather"]
+    results = [m["result"] for m in COLLECTIVE.finditer(text) if m["kind"] == "all-gather"]
     return {
         "hash": digest.hexdigest(),
         "neighbours": processes.neighbours(),
         "shapes": sorted({text_of(p) for p in parameters}),
         "split": sorted({text_of(p) for p in jax.tree.leaves(run.state.params) if not p.is_fully_replicated}),
-        "collectives": aot.collectives(text),
-        "gathered": sorted({m["sizes"] for result in results for m in aot.ARRAY.finditer(result)}),
+        "collectives": collectives(text),
+        "gathered": sorted({m["sizes"] for result in results for m in ARRAY.finditer(result)}),
     }
 
 

@@ -45,7 +45,8 @@ def compiled_training(results: Results) -> str:
         for row in _part(document, "training"):
             place = f"{row['devices']} x {TARGETS[name]}"
             by = row["mesh"] if row["devices"] > 1 else ""
-            lines.append([row["what"], row["size"], place, by, _megabytes(row), _moved(row)])
+            size = row["size"] + (", remat" if "remat" in row else "")
+            lines.append([row["what"], size, place, by, _megabytes(row), _moved(row)])
     head = ["encoder", "size", "devices", "mesh", "temporary MB", "communication"]
     return table(head, lines) + notes(documents)
 

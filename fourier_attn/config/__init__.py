@@ -15,7 +15,15 @@ from fourier_attn.config.build import (
     with_recipe,
 )
 from fourier_attn.config.describe import arguments, describe
-from fourier_attn.config.fit import field_source, fit_grid, fit_length, fitted, mixer_name, tokens
+from fourier_attn.config.fit import (
+    field_source,
+    fit_grid,
+    fit_length,
+    fitted,
+    fitted_without_data,
+    mixer_name,
+    tokens,
+)
 from fourier_attn.config.options import OPTIM, PARTS, RECIPES, RUN, TRAIN, Config, OptimConfig, TrainConfig
 from fourier_attn.config.overrides import give_optional, set_optional
 from fourier_attn.config.places import device_files, with_absolute_paths
@@ -40,6 +48,7 @@ __all__ = [
     "fit_grid",
     "fit_length",
     "fitted",
+    "fitted_without_data",
     "free_fields",
     "from_dict",
     "give_optional",

@@ -8,6 +8,7 @@ from ml_collections import FrozenConfigDict
 
 from fourier_attn import data, model
 from fourier_attn.config.options import Config
+from fourier_attn.data.expected import expected_lengths, expected_model
 from fourier_attn.knobs import copied
 from fourier_attn.layers.fields import GRID, LENGTHS, POSITIONS, Source, named, source
 
@@ -116,6 +117,23 @@ def fitted(config: Config, splits: data.Splits) -> Config:
     config.data.update(splits.knobs)
     config.optim.steps = len(splits.train)
     frozen: Any = FrozenConfigDict(_fill(fit_grid(config), LENGTHS, splits.lengths))
+    return frozen
+
+
+def fitted_without_data(config: Config) -> Config:
+    """Returns a frozen copy with the options that the data determine, as far as the configuration says them.
+
+    A fitted vocabulary counts as `data.vocab`, its largest size. With `init_from`, that of the weights stays.
+
+    Args:
+      config: the complete configuration.
+    """
+    config = copied(config)
+    found = expected_model(config.data, config.model.classes)
+    if config.init_from:
+        found.pop("vocab", None)
+    config.model.update(found)
+    frozen: Any = FrozenConfigDict(_fill(fit_grid(config), LENGTHS, expected_lengths(config.data)))
     return frozen
 
 

@@ -11,13 +11,14 @@ from conftest import ROOT
 
 from benchmarks import aot
 from fourier_attn.model import MIXERS
+from fourier_attn.train.target.devices import environment, find_devices
 
 B, T, D = 16, 64, 32
 
 
 def compile_all() -> dict[str, dict]:
     """By mixer, method and engine, what the compiler says."""
-    devices = aot.topology("v5e")
+    devices = find_devices(aot.TARGETS["v5e"])
     cases = aot.mixer_rows(devices, B, T, D, dtypes=("float32",))
     return {facts["what"]: compile_it() for facts, compile_it in cases}
 
@@ -27,7 +28,7 @@ def compile_all() -> dict[str, dict]:
 def test_every_mixer_compiles_for_several_chips() -> None:
     result = subprocess.run(
         [sys.executable, __file__],
-        env=os.environ | aot.ENVIRONMENT | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"},
+        env=os.environ | environment(aot.TARGETS["v5e"]) | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"},
         capture_output=True,
         text=True,
         check=False,

@@ -17,9 +17,9 @@ from conftest import ROOT, normal
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.test_util import check_grads
 
-from benchmarks import aot
 from fourier_attn.ops.attention import attention, shared_attention
 from fourier_attn.ops.blockwise_attention import attend, sizes
+from fourier_attn.train.target.program import collectives
 
 # b, t, s, h, scores of a block: one block; groups of heads, of examples; parts of a head, with a rest
 SHAPES = [
@@ -253,7 +253,7 @@ def sharded() -> dict[str, Any]:
         one = jax.jit(function)(q, mask)
         program = jax.jit(function, in_shardings=(split, split)).lower(q, mask).compile()
         many = program(jax.device_put(q, split), jax.device_put(mask, split))
-        kinds = aot.collectives(program.as_text())
+        kinds = collectives(program.as_text())
         moved = sum(kind["count"] for name, kind in kinds.items() if name != "all-reduce")
         result[str(how)] = {"moved": moved, "difference": float(jnp.abs(one - np.asarray(many)).max())}
     return result

@@ -15,7 +15,6 @@ from conftest import ROOT
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from optical import changed
 
-from benchmarks import aot
 from fourier_attn.model import MIXERS
 from fourier_attn.ops.circular import circular_correlate
 from fourier_attn.optics import (
@@ -24,6 +23,7 @@ from fourier_attn.optics import (
     optical_fourier_mix,
     optical_position_lambda,
 )
+from fourier_attn.train.target.program import collectives
 
 VARIANTS = {  # what `auto` does not choose at these sizes
     "attention, literal": ("attention", {"method": "literal"}),
@@ -81,7 +81,7 @@ def gathers() -> dict[str, list[int]]:
     def count(function, *arguments) -> int:
         shardings = tuple(whole if i == 0 else split for i in range(len(arguments)))
         text = jax.jit(function, in_shardings=shardings).lower(*arguments).compile().as_text()
-        return sum(kind["count"] for name, kind in aot.collectives(text).items() if name != "all-reduce")
+        return sum(kind["count"] for name, kind in collectives(text).items() if name != "all-reduce")
 
     def both(apply, params) -> list[int]:
         def loss(params, x, mask):

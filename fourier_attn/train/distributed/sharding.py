@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -216,15 +217,16 @@ def here(seeds: int = 1) -> Placement:
     return Placement(Mesh(np.array(jax.local_devices()[:1]).reshape(1, 1, 1), AXES), seeds)
 
 
-def place(config: TrainConfig, batch: int) -> Placement:
+def place(config: TrainConfig, batch: int, devices: Sequence[Any] = ()) -> Placement:
     """Returns the placement of a run on the available devices.
 
     Args:
       config: the `train` part of the configuration.
       batch: number of rows of a batch.
+      devices: other devices, which need not exist; default (): those of JAX.
     Raises: ValueError as `sizes`, and if a process would have no device to use.
     """
-    devices, rows = jax.devices(), batch // config.accumulate
+    devices, rows = devices or jax.devices(), batch // config.accumulate
     mesh = sizes(config.mesh, config.seeds, rows, len(devices))
     used = math.prod(mesh.values())
     if used < len(devices) and jax.process_count() > 1:

@@ -1,0 +1,1 @@
+"""Compiles training steps for devices that need not exist."""
