@@ -37,7 +37,7 @@ def command(words: Sequence[str] | None = None) -> str:
     Absolute paths, which mean nothing on another machine, are reduced to their last part.
     """
     words = sys.orig_argv if words is None else words
-    return " ".join(["python", *(shlex.quote(_portable(word)) for word in words[1:])])
+    return " ".join(["python", *(shlex.quote(portable(word)) for word in words[1:])])
 
 
 def commit() -> str | None:
@@ -103,7 +103,8 @@ def cores() -> int:
 BEFORE = load()  # what else the machine did when this process began
 
 
-def _portable(word: str) -> str:
+def portable(word: str) -> str:
+    """Returns a word of a command with absolute paths reduced to their last part."""
     option, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
     values = (f".../{Path(part).name}" if part.startswith("/") else part for part in value.split(","))
     return f"{option}{equals}{','.join(values)}"

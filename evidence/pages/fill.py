@@ -26,7 +26,7 @@ from evidence.pages import layout
 from evidence.pages.claim_list import claim_table
 from evidence.pages.compiled import compiled_lengths, compiled_methods, compiled_mixers, compiled_training
 from evidence.pages.engine_accuracy import over_ages, over_joules, over_photons
-from evidence.pages.engine_errors import calibration_table, plan_table, tuning_table
+from evidence.pages.engine_errors import calibration_table, laboratory_table, plan_table, tuning_table
 from evidence.pages.engines import kinds, parameters, presets
 from evidence.pages.field_units import link, published, stages, units
 from evidence.pages.findings import claims, noise, query_keys, validation_curves
@@ -34,7 +34,7 @@ from evidence.pages.inside import attention_table, matrix_table, property_table
 from evidence.pages.language import perplexities
 from evidence.pages.markdown import Results
 from evidence.pages.open_questions import open_questions
-from evidence.pages.programs import predictions_table, programs_table
+from evidence.pages.programs import bounds_table, predictions_table, programs_table
 from evidence.pages.projected import frames, parts, speedup
 from evidence.pages.readme_table import readme_table
 from evidence.pages.run_tables import evidence, padding, robustness, runs
@@ -93,6 +93,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "engine-presets": presets,
     "plans": partial(plan_table, name="studies/plans-chip"),
     "programs": partial(programs_table, name="studies/programs"),
+    "bounds": partial(bounds_table, name="studies/bounds"),
     "predictions": partial(predictions_table, name="studies/predictions"),
     "robustness": partial(robustness, name="studies/robustness-imdb"),
     "speedup": partial(speedup, name="studies/speedup-fnet"),
@@ -106,6 +107,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "pareto-circular": partial(over_joules, name="studies/pareto-circular"),
     "calibration": partial(calibration_table, name="studies/calibrate"),
     "calibration-reviews": partial(tuning_table, name="studies/calibrate-reviews"),
+    "laboratory": partial(laboratory_table, name="studies/laboratory"),
     "drift": partial(over_ages, name="studies/drift-reviews"),
     "photons": partial(over_photons, name="studies/photons-reviews"),
     "attended": partial(attention_table, name="studies/attended"),

@@ -9,7 +9,7 @@ from evidence.pages.markdown import Results, Row
 from evidence.pages.projected import spread
 from fourier_attn.studies.engine import frontier, robustness_sweep
 from fourier_attn.studies.engine.calibrate import prediction_error_db
-from fourier_attn.studies.intervals import wilson_interval
+from fourier_attn.studies.intervals import percent_range, wilson_interval
 
 PLANNED = "256 x 64"  # the size in the sentence on plans
 
@@ -116,6 +116,31 @@ def agreeing(results: Results, *, trained: bool) -> str:
     return f"{sum(agree)} of {len(agree)}"
 
 
+def laboratory(results: Results) -> str:
+    """Returns the number of test images of the laboratory's networks."""
+    return f"{results.document('studies/laboratory')['rows'][0]['examples']:,}"
+
+
+def tuned_on_chip(results: Results) -> str:
+    """Returns the test accuracy after training further on the chip, in percent, with its 95 % interval."""
+    [row] = results.document("studies/optical-global-filter")["rows"]
+    accuracy = row["test"]["accuracy"]
+    interval = percent_range(*wilson_interval(accuracy, row["test"]["examples"]))
+    return f"{100 * accuracy:.2f} ({interval})"
+
+
+def held_out(results: Results, *, reference: bool) -> str:
+    """Returns signal over error of the laboratory's held-out probes, and what the noise lets expect, in dB.
+
+    Args:
+      results: the files of results.
+      reference: whether the recording has the reference beam.
+    """
+    fits = results.document("studies/laboratory")["fits"]
+    fit = next(fit for fit in fits if fit["reference"] == reference)
+    return f"{fit['held_out_db']:.1f} dB ({fit['expected_db']:.1f} dB expected)"
+
+
 SPEEDUP = "studies/speedup-fnet"
 
 
@@ -190,6 +215,10 @@ OPTICS_VALUES: dict[str, Callable[[Results], str]] = {
     "calibration-corrected": partial(calibration, key="corrected_db"),
     "predictions-programs": partial(agreeing, trained=False),
     "predictions-trained": partial(agreeing, trained=True),
+    "optical-global-filter": tuned_on_chip,
+    "laboratory-images": laboratory,
+    "laboratory-reference": partial(held_out, reference=True),
+    "laboratory-alone": partial(held_out, reference=False),
     "speedup-chip": faster,
     "energy-chip": chip_energy,
     "energy-cpu": processor_energy,

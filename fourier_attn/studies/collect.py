@@ -53,7 +53,10 @@ def row(directory: Path) -> dict[str, Any]:
         "config": config_name(line),
         "task": task,
         "mixer": flat["model.mixer.name"],
-        "knobs": differing(flat),
+        "knobs": {
+            name: provenance.portable(value) if isinstance(value, str) else value
+            for name, value in differing(flat).items()
+        },
         "seed": flat["seed"],
         "split_seed": flat["data.split_seed"],
         "metric": metric,
