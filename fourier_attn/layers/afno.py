@@ -1,6 +1,7 @@
 """Defines the layer of the adaptive Fourier neural operator."""
 
 from functools import partial
+from typing import ClassVar
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.fields import from_data, not_an_option
+from fourier_attn.layers.shared_tokens import Shared
 from fourier_attn.ops.afno import spectral_mlp
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.patches import same_proportions
@@ -55,6 +57,8 @@ class AFNO(OnEngine):
     modes: float = 1.0
     grid: tuple[int, ...] = from_data("grid", ())
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
+
+    shared: ClassVar[Shared] = Shared("blocks")
 
     @nn.compact
     @takes_arrays

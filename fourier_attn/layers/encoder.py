@@ -12,8 +12,10 @@ from fourier_attn.choices import check_choice
 from fourier_attn.layers import cache, initializers
 from fourier_attn.layers.cache import Cursor
 from fourier_attn.layers.fields import dtype_of
+from fourier_attn.layers.shared_tokens import mix_shared
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.dense import matrix_dot_general
+from fourier_attn.ops.token_shares import by_token
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": nn.relu,
@@ -91,16 +93,17 @@ class Block(nn.Module):
         def mix(x: Array) -> Array:
             if cursor is not None:
                 return cache.mix(self, mixer, x, mask, cursor)
-            return drop(self.mixer_dropout)(mixer(x, mask=mask, train=train))
+            return drop(self.mixer_dropout)(mix_shared(mixer, x, mask=mask, train=train))
 
         def think(x: Array) -> Array:
             hidden = ACTIVATIONS[self.activation](dense(self.mlp, name="mlp_in", **begin(x.shape[-1]))(x))
             return drop(self.dropout)(dense(x.shape[-1], name="mlp_out", **begin(self.mlp))(hidden))
 
+        x = by_token(x)
         if self.norm_position == "pre":
-            x = x + mix(mixer_norm(x))
+            x = by_token(x + mix(mixer_norm(x)))
             return x + think(mlp_norm(x))
-        x = mixer_norm(x + mix(x))
+        x = mixer_norm(by_token(x + mix(x)))
         return mlp_norm(x + think(x))
 
 

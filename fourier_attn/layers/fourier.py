@@ -1,5 +1,7 @@
 """Defines Fourier mixing as a layer."""
 
+from typing import ClassVar
+
 import flax.linen as nn
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,7 @@ from jaxtyping import Array, Bool, Float
 from fourier_attn.choices import check_choice
 from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.fields import from_data, from_run, how_computed, not_an_option
+from fourier_attn.layers.shared_tokens import Shared
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.fourier import fourier_mix, fourier_mix_grid
 from fourier_attn.ops.patches import same_proportions
@@ -63,6 +66,8 @@ class FourierMixing(OnEngine):
     features: bool = True
     method: str = how_computed("auto")
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
+
+    shared: ClassVar[Shared] = Shared("pairs", itself=True)
 
     @nn.compact
     @takes_arrays

@@ -1,6 +1,7 @@
 """Defines the global filter as a layer."""
 
 from functools import partial
+from typing import ClassVar
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.fields import from_data, from_model, not_an_option
+from fourier_attn.layers.shared_tokens import Shared
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.global_filter import bins, global_filter, resample_filter
 from fourier_attn.ops.patches import same_proportions
@@ -45,6 +47,8 @@ class GlobalFilter(OnEngine):
     length: int = from_model("positions", 512)
     grid: tuple[int, ...] = from_data("grid", ())
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
+
+    shared: ClassVar[Shared] = Shared("features")
 
     @nn.compact
     @takes_arrays

@@ -4,7 +4,7 @@ import math
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Complex, Float, Int
+from jaxtyping import Array, Complex, Float, Inexact, Int
 
 from fourier_attn.ops.arguments import takes_arrays, wide
 from fourier_attn.ops.transforms import batchwise, fast_size, irfftn
@@ -58,25 +58,53 @@ def roots(n: Int[Array, "*b"], size: int, dtype: jnp.dtype = FLOAT32) -> Complex
     return jax.lax.complex(re, im)
 
 
-def _chirp(n: Int[Array, "*b"], t: int, dtype: jnp.dtype) -> Complex[Array, "*b t"]:
+@takes_arrays
+def chirps(n: Int[Array, "*b"], t: int, dtype: jnp.dtype = FLOAT32) -> Complex[Array, "*b t"]:
     """Computes $exp(-pi sqrt(-1) m^2 / n)$ for $m < t$, from $m^2 mod 2 n$.
 
     Upper bits of one factor first, since $m^2$ need not fit 32 bits.
+
+        >>> chirps(jnp.array(2), 2).imag.round().astype(int)
+        Array([ 0, -1], dtype=int32)
+
+    Args:
+      n: length of each example, (*b).
+      t: number of entries.
+      dtype: dtype of real and imaginary parts. Default float32.
     """
     m, turn = positions(n, t).astype(jnp.uint32), 2 * n[..., None].astype(jnp.uint32)
     squares = (m * (m >> 8) % turn * 256 + m * (m & 255)) % turn
     return jnp.take_along_axis(roots(2 * n, 2 * t, dtype), squares.astype(jnp.int32), -1, mode="clip")
 
 
-def _mirror(x: Array, n: Int[Array, "*b"]) -> Array:
-    """Returns $x[-m mod n]$ along the last axis but one, and any numbers for $m >= n$."""
+@takes_arrays
+def mirror(x: Inexact[Array, "*b t d"], n: Int[Array, "*b"]) -> Inexact[Array, "*b t d"]:
+    """Returns $x[-m mod n]$ along the last axis but one, and any numbers for $m >= n$.
+
+        >>> mirror(jnp.arange(4.0)[:, None], jnp.array(4))[:, 0]
+        Array([0., 3., 2., 1.], dtype=float32)
+
+    Args:
+      x: the tokens, (*b, t, d).
+      n: length of each example, (*b).
+    """
     m = positions(n, x.shape[-2])
     m = jnp.where(m == 0, 0, n[..., None] - m)
     return jnp.take_along_axis(x, m[..., None], -2, mode="clip")
 
 
-def _transform(c: Complex[Array, "*b h t"], w: Complex[Array, "*b t"]) -> Complex[Array, "*b h t"]:
-    """Computes $sum_m c[m] conj(w[i - m])$, a convolution with the chirp. All columns share its spectrum."""
+@takes_arrays
+def chirp_transform(c: Complex[Array, "*b h t"], w: Complex[Array, "*b t"]) -> Complex[Array, "*b h t"]:
+    """Computes $sum_m c[m] conj(w[i - m])$, a convolution with the chirp. All columns share its spectrum.
+
+        >>> w = chirps(jnp.array(2), 2)  # times the chirp before and after, it is a Fourier transform
+        >>> (w * chirp_transform(w[None], w)[0]).real.round().astype(int)
+        Array([2, 0], dtype=int32)
+
+    Args:
+      c: columns of each example, (*b, h, t), times the chirp.
+      w: the chirp of each example, (*b, t), see `chirps`.
+    """
     t = c.shape[-1]
     size = fast_size(2 * t - 1)
     gap = jnp.zeros((*w.shape[:-1], size - 2 * t + 1), w.dtype)
@@ -110,14 +138,14 @@ def chirp_mix(x: Float[Array, "*b t d"], lengths: Int[Array, "*b"]) -> Float[Arr
         return x
     half = d // 2 + 1
     n, real = jnp.maximum(lengths, 1), (positions(lengths, t) < lengths[..., None])[..., None]
-    chirp = _chirp(n, t, wide(x))
+    chirp = chirps(n, t, wide(x))
     other = jnp.concatenate([x[..., :1], jnp.flip(x[..., d - half + 1 :], -1)], -1)  # -j mod d
-    even = x[..., :half] + _mirror(other, n)
+    even = x[..., :half] + mirror(other, n)
     even = jnp.pad(even, [(0, 0)] * (x.ndim - 1) + [(0, half % 2)])
     pairs = jax.lax.complex(*jnp.split(even, 2, -1)) * chirp[..., None]
     pairs = jnp.where(real, pairs, jnp.zeros((), pairs.dtype))
-    pairs = _transform(pairs.swapaxes(-1, -2), chirp).swapaxes(-1, -2) * (chirp * (d / 4))[..., None]
-    mirrored = _mirror(pairs, n).conj()
+    pairs = chirp_transform(pairs.swapaxes(-1, -2), chirp).swapaxes(-1, -2) * (chirp * (d / 4))[..., None]
+    mirrored = mirror(pairs, n).conj()
     columns = jnp.concatenate([pairs + mirrored, (pairs - mirrored) * -1j], -1)[..., :half]
     # Conjugated, since the inverse transform has the other sign.
     return irfftn(jnp.where(real, columns.conj(), jnp.zeros((), columns.dtype)), (d,))

@@ -7,6 +7,7 @@ import jax
 from jaxtyping import Array, Float
 
 from fourier_attn.ops.arguments import takes_arrays
+from fourier_attn.ops.token_shares import shares
 
 Dimensions = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]
 
@@ -37,6 +38,8 @@ def matrix_dot_general(
         raise ValueError(
             f"dimension_numbers={dimension_numbers} must contract trailing with leading axes, without batch"
         )
+    if shares() > 1:  # merged axes of examples and of shared tokens would be gathered
+        return jax.lax.dot_general(lhs, rhs, dimension_numbers, **options)
     inner = math.prod(rhs.shape[:n])
     matrix = (((1,), (0,)), ((), ()))
     rows, columns = math.prod(lhs.shape[: lhs.ndim - n]), math.prod(rhs.shape[n:])

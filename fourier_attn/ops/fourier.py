@@ -11,7 +11,9 @@ from fourier_attn.choices import check_choice
 from fourier_attn.ops.arguments import known, takes_arrays, wide
 from fourier_attn.ops.chirp import LONGEST, chirp_mix
 from fourier_attn.ops.fourier_matmul import divisor, masked_mix, matmul_mix, mirrored, monarch_mix
+from fourier_attn.ops.fourier_shared import shared_mix
 from fourier_attn.ops.platforms import by_platform
+from fourier_attn.ops.token_shares import shares
 from fourier_attn.ops.transforms import batchwise
 
 METHODS = ("auto", "fft", "rfft", "matmul", "monarch")
@@ -68,6 +70,8 @@ def _best_on_tpu(t: int, *, low: bool, masked: bool) -> str:
 def _mix(
     x: Float[Array, "*b t d"], lengths: Int[Array, "*b"] | None, method: str, sizes: tuple[int, ...]
 ) -> Float[Array, "*b t d"]:
+    if shares() > 1:
+        return shared_mix(x, lengths).astype(x.dtype)
     compute = partial(_compute, sizes=sizes)
     if method != "auto":
         return compute(method, x, lengths)
@@ -246,4 +250,6 @@ def fourier_mix_grid(
     """
     if len(grid) != 2 or grid[0] * grid[1] != x.shape[-2]:
         raise ValueError(f"grid={grid} must be (rows, cols) with rows * cols = t = {x.shape[-2]}")
+    if shares() > 1:
+        raise ValueError(f"grid={grid} has no form with shared tokens; use train.mesh without tokens")
     return x if 0 in x.shape else _grid_mix(x, grid, features)

@@ -29,7 +29,7 @@ CONSTANTS: dict[str, Any] = {
     "self.optical": False,
     "self.rotary": False,
 }
-DROPPED = {"cursor", "method", "implementation", "rotary", "prefer", "dot_general", "has_step"}
+DROPPED = {"cursor", "method", "implementation", "rotary", "prefer", "dot_general", "has_step", "shared"}
 NOT_PASSED = DROPPED | {"sizes"}
 RENAMED = {
     "matrix_dot_general(": "jax.lax.dot_general(",

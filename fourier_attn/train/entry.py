@@ -13,7 +13,7 @@ from fourier_attn import config as configuration
 from fourier_attn import data, paths
 from fourier_attn.config import Config
 from fourier_attn.train import class_loss, init_from, loop, memory, monitor
-from fourier_attn.train.distributed import processes, sharding
+from fourier_attn.train.distributed import processes, sharding, shared_tokens
 from fourier_attn.train.distributed.signals import Interrupted, StopSignals
 from fourier_attn.train.evaluate import summary
 from fourier_attn.train.rundir import trackers, workdir
@@ -128,7 +128,9 @@ def check(config: Config) -> None:
     configuration.check(config)
     monitor.check(config)
     class_loss.check(config)
-    memory.check(config, sharding.place(config.train, config.data.batch).mesh.shape)
+    mesh = sharding.place(config.train, config.data.batch).mesh.shape
+    shared_tokens.check(config, mesh)
+    memory.check(config, mesh)
 
 
 def _hash(config: Config) -> str:

@@ -13,10 +13,10 @@ import numpy as np
 from fourier_attn import model, provenance
 from fourier_attn.config import Config, fit_grid, tokens
 from fourier_attn.data import task_of
-from fourier_attn.train.distributed import processes
+from fourier_attn.train.distributed import processes, sharding
 from fourier_attn.train.optimizer import build_optimizer
 
-ONE = {"seed": 1, "data": 1, "fsdp": 1}
+ONE = dict.fromkeys(sharding.AXES, 1)
 COPIES = 3  # copies of the parameters: current, gradient, best; the optimizer's state is extra
 PREFETCHED = 8  # number of prefetched batches
 FIELD = 8  # bytes of a complex number
@@ -93,7 +93,7 @@ def cheap(config: Config, mesh: Mapping[str, int] = ONE) -> dict[str, int]:
     images = m.inputs == "patches"
     t = tokens(config)
     rows, e, seeds = c.batch * t, m.emb or m.d, config.train.seeds // mesh["seed"]
-    split, parts = mesh["data"] * mesh["fsdp"], config.train.accumulate
+    split, parts = mesh["data"] * mesh["fsdp"] * mesh["tokens"], config.train.accumulate
     item, inside = np.dtype(np.float32).itemsize, 2 * m.d + m.mlp
     kept = m.depth * m.d + inside if config.train.remat == "block" else m.depth * inside
     mlp = {"mlp_in": {"kernel": _array(m.d, m.mlp)}, "mlp_out": {"kernel": _array(m.mlp, m.d)}}

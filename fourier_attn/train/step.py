@@ -10,6 +10,7 @@ import optax
 
 from fourier_attn import model
 from fourier_attn.data.batches import Batch
+from fourier_attn.ops import token_shares
 from fourier_attn.train import metrics
 from fourier_attn.train.distributed.sharding import Placement
 from fourier_attn.train.losses import Objective
@@ -113,6 +114,18 @@ def _placed(function: Callable[..., State], placement: Placement | None) -> Call
     if placement is None:
         return function
     return lambda *arguments: placement.constrain(function(*arguments))
+
+
+def _entered(function: Callable[..., Any], placement: Placement | None) -> Callable[..., Any]:
+    """Returns a function that is traced in the mesh of the placement, if devices share tokens."""
+    if placement is None or placement.mesh.shape[token_shares.AXIS] == 1:
+        return function
+
+    def inside(*arguments: Any) -> Any:
+        with placement.entered():
+            return function(*arguments)
+
+    return inside
 
 
 def single(array: jax.Array) -> jax.Array:
@@ -222,7 +235,7 @@ def make_train_step(
 
     devices = placement.parts("seed") if placement else None
     over_seeds = jax.vmap(train_step, (0, None, 0), spmd_axis_name=devices)
-    step = _placed(over_seeds if seeds > 1 else train_step, placement)
+    step = _entered(_placed(over_seeds if seeds > 1 else train_step, placement), placement)
     return jax.jit(step, donate_argnums=0, compiler_options=_compiler_options(remat, placement))
 
 
@@ -305,7 +318,7 @@ def make_eval_step(
 
     devices = placement.parts("seed") if placement else None
     over_seeds = jax.vmap(eval_step, (0, None), spmd_axis_name=devices)
-    step = over_seeds if seeds > 1 else eval_step
+    step = _entered(over_seeds if seeds > 1 else eval_step, placement)
     return jax.jit(step, out_shardings=placement.replicated) if placement else jax.jit(step)
 
 

@@ -27,7 +27,7 @@ from fourier_attn.train.rundir.metrics_log import read_lines
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
 
-SPLIT = {"seed": 1, "data": 1, "fsdp": 1}
+SPLIT = {"seed": 1, "data": 1, "fsdp": 1, "tokens": 1}
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,7 @@ SPLIT = {"seed": 1, "data": 1, "fsdp": 1}
         (" fsdp = 8 ", 1, 8, 8, {"fsdp": 8}),
         ("data=8", 4, 8, 8, {"data": 8}),
         ("seed=2,data=2,fsdp=2", 4, 4, 8, {"seed": 2, "data": 2, "fsdp": 2}),
+        ("data=2,tokens=4", 1, 2, 8, {"data": 2, "tokens": 4}),
     ],
 )
 def test_devices_along_each_axis(mesh: str, seeds: int, rows: int, devices: int, expected: dict) -> None:
@@ -85,8 +86,8 @@ def test_a_mesh_that_does_not_fit_is_refused(mesh: str, message: str) -> None:
     ],
 )
 def test_the_longest_axis_that_divides_is_split(shape: tuple[int, ...], expected: tuple) -> None:
-    assert Placement(AbstractMesh((1, 1, 4), AXES)).spec(shape) == PartitionSpec(*expected)
-    assert Placement(AbstractMesh((1, 4, 1), AXES)).spec(shape) == PartitionSpec()
+    assert Placement(AbstractMesh((1, 1, 4, 1), AXES)).spec(shape) == PartitionSpec(*expected)
+    assert Placement(AbstractMesh((1, 4, 1, 1), AXES)).spec(shape) == PartitionSpec()
 
 
 @pytest.mark.parametrize("n", range(1, 33))
@@ -244,6 +245,22 @@ def test_the_run_is_that_of_one_device(runs: Runs, devices: int, count: int, mes
     wanted = mesh.replace("=", " ").replace(",", ", ") or f"data {devices * count}"
     shared = f" in {count} processes" if count > 1 else ""
     assert f"device      {devices * count} devices{shared}: {wanted}; " in found[0]["said"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mixer", ["fourier", "global_filter", "long_conv", "afno"])
+def test_tokens_move_and_no_activation_is_gathered(runs: Runs, mixer: str) -> None:
+    """And 200 steps have the losses of one device."""
+    knobs = {} if mixer == "fourier" else {"model.mixer": config.default(mixer=mixer).model.mixer.to_dict()}
+    if "length" in knobs.get("model.mixer", {}):
+        knobs["model.mixer"]["length"] = runs.config.data.length
+    alone, _ = runs.whole(**knobs)
+    where, [facts] = runs.whole(8, **knobs, **{"train.mesh": "data=2,tokens=4"})
+    assert_same_curve(alone, where)
+    assert facts["collectives"]["all-to-all"]["count"] == 4 * runs.config.model.depth
+    assert set(facts["collectives"]) <= {"all-to-all", "all-reduce", "all-gather"}
+    assert set(facts["gathered"]) <= set(facts["shapes"])
+    assert "device      8 devices: data 2, tokens 4; " in facts["said"]
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Shards the state and the batches of a run over a mesh of devices."""
 
+import contextlib
 import math
 import re
 from collections.abc import Sequence
@@ -12,8 +13,9 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from fourier_attn.config import TrainConfig
+from fourier_attn.ops import token_shares
 
-AXES = ("seed", "data", "fsdp")
+AXES = ("seed", "data", "fsdp", token_shares.AXIS)
 SMALL = 4096  # arrays with fewer numbers are not sharded
 
 
@@ -24,10 +26,13 @@ class Placement(NamedTuple):
         data    examples of a batch; every device has all parameters, and gradients are summed
         fsdp    examples as well; parameters and optimizer state are split along their longest axis,
                 gathered for each step, and gradients are summed where their parameters are
+        tokens  tokens of each example; mixers exchange tokens for features or heads, see
+                `fourier_attn.ops.token_shares`
 
     One device, several devices and several processes differ only in `mesh`. Shardings use one axis for each
     prime factor, for example ("data0", "data1", "data2") for 8 devices. An optical engine makes four pairs of
-    eight examples, and JAX can express that each pair is on two devices only with an axis of size two.
+    eight examples, and JAX can express that each pair is on two devices only with an axis of size two. Tokens
+    keep one axis, because XLA makes one all-to-all for each axis, and no engine has its tokens split.
 
     Args:
       mesh: devices with the axes `AXES`.
@@ -46,7 +51,7 @@ class Placement(NamedTuple):
 
     def parts(self, axis: str) -> tuple[str, ...]:
         """Returns the axes of the refined mesh that form the `axis` of `mesh`."""
-        return tuple(f"{axis}{i}" for i in range(len(primes(self.mesh.shape[axis]))))
+        return _parts(axis, self.mesh.shape[axis])
 
     def spec(self, shape: tuple[int, ...]) -> PartitionSpec:
         """Returns the partition of an array with a `shape` in one network's state.
@@ -83,6 +88,10 @@ class Placement(NamedTuple):
     def replicated(self) -> NamedSharding:
         """Returns the sharding of arrays that all devices have."""
         return self.sharding()
+
+    def entered(self) -> contextlib.AbstractContextManager[Any]:
+        """Returns a context in which a step is traced, so that mixers find the axis of the tokens."""
+        return jax.sharding.use_abstract_mesh(_refined(self.mesh).abstract_mesh)
 
     def abstract(self, tree: Any) -> Any:
         """Returns shapes, dtypes and shardings of a state `tree`."""
@@ -138,10 +147,19 @@ class Placement(NamedTuple):
 @lru_cache
 def _refined(mesh: Mesh) -> Mesh:
     """Returns the same devices in the same order, with an axis for each prime factor of each axis."""
-    factors = {axis: primes(size) for axis, size in mesh.shape.items()}
-    names = [f"{axis}{i}" for axis, sizes in factors.items() for i in range(len(sizes))]
-    shape = [factor for sizes in factors.values() for factor in sizes]
+    names = [name for axis, size in mesh.shape.items() for name in _parts(axis, size)]
+    shape = [factor for axis, size in mesh.shape.items() for factor in _factors(axis, size)]
     return Mesh(mesh.devices.reshape(shape), names)
+
+
+def _factors(axis: str, size: int) -> list[int]:
+    return [size] if axis == token_shares.AXIS else primes(size)
+
+
+def _parts(axis: str, size: int) -> tuple[str, ...]:
+    if axis == token_shares.AXIS:
+        return (axis,)
+    return tuple(f"{axis}{i}" for i in range(len(primes(size))))
 
 
 def primes(n: int) -> list[int]:
@@ -182,10 +200,10 @@ def sizes(mesh: str, seeds: int, rows: int, devices: int) -> dict[str, int]:
     """
     if not mesh:
         seed = math.gcd(seeds, devices)
-        return {"seed": seed, "data": math.gcd(rows, devices // seed), "fsdp": 1}
+        return dict.fromkeys(AXES, 1) | {"seed": seed, "data": math.gcd(rows, devices // seed)}
     counts: dict[str, int] = {}
     for part in mesh.split(","):
-        match = re.fullmatch(r"\s*(seed|data|fsdp)\s*=\s*([1-9]\d{0,5})\s*", part)
+        match = re.fullmatch(rf"\s*({'|'.join(AXES)})\s*=\s*([1-9]\d{{0,5}})\s*", part)
         if not match:
             raise ValueError(
                 f"train.mesh={mesh!r} is invalid; write it like 'data=4,fsdp=2', with the axes "
@@ -214,7 +232,7 @@ def sizes(mesh: str, seeds: int, rows: int, devices: int) -> dict[str, int]:
 
 def here(seeds: int = 1) -> Placement:
     """Returns a placement on the first device of this process, for `seeds` networks."""
-    return Placement(Mesh(np.array(jax.local_devices()[:1]).reshape(1, 1, 1), AXES), seeds)
+    return Placement(Mesh(np.array(jax.local_devices()[:1]).reshape(1, 1, 1, 1), AXES), seeds)
 
 
 def place(config: TrainConfig, batch: int, devices: Sequence[Any] = ()) -> Placement:

@@ -1,0 +1,174 @@
+"""Tokens split over devices: the same training, two exchanges each way, and no activation gathered."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import ROOT
+from jax.sharding import AbstractMesh, Mesh
+
+from benchmarks import aot
+from fourier_attn import config, model
+from fourier_attn.model import MIXERS
+from fourier_attn.ops.fourier_shared import shared_mix
+from fourier_attn.ops.token_shares import by_token, exchange
+from fourier_attn.train.distributed import sharding, shared_tokens
+from fourier_attn.train.distributed.sharding import AXES, Placement
+from fourier_attn.train.losses import OBJECTIVES
+from fourier_attn.train.optimizer import build_optimizer
+from fourier_attn.train.step import make_eval_step, make_init, make_keys, make_train_step
+
+T, BLOCKS, STEPS = 16, 2, 3
+CASES = {  # mixer, its fields, all-to-alls of a block in each direction
+    "fourier": ("fourier", {}, 2),
+    "fourier, not masked": ("fourier", {"padding": "tokens"}, 2),
+    "global_filter": ("global_filter", {"length": T}, 2),
+    "global_filter, interpolated": ("global_filter", {"length": 8}, 2),
+    "long_conv": ("long_conv", {"length": T}, 2),
+    "long_conv, causal": ("long_conv", {"length": T, "causal": True}, 2),
+    "afno": ("afno", {"blocks": 4}, 2),
+    "token_conv": ("token_conv", {}, 2),
+    "identity": ("identity", {}, 0),
+}
+FAST = ("fourier", "global_filter")
+
+
+def network(mixer: str, fields: dict[str, Any]) -> Any:
+    """The `model` part of a small network of two blocks."""
+    c = config.default(mixer=mixer).model
+    c.depth, c.d, c.mlp, c.vocab, c.positions, c.activation = BLOCKS, 32, 64, 50, T, "gelu"
+    c.mixer.update(fields)
+    return c
+
+
+def trained(mixer: str, fields: dict[str, Any], placement: Placement) -> dict[str, Any]:
+    """The losses of a few steps, and what the programs of training and evaluation communicate."""
+    c = network(mixer, fields)
+    built, optimizer, objective = (
+        model.build(c),
+        build_optimizer(config.default().optim),
+        OBJECTIVES["classes"],
+    )
+    keys, dropout = make_keys(0, 1, placement)
+    init = make_init(built, optimizer, objective, model.example(c), placement=placement)
+    step = make_train_step(built, optimizer, objective, placement=placement)
+    evaluate = make_eval_step(built, objective, placement=placement)
+    random = np.random.default_rng(0)
+    lengths = np.array([16, 16, 11, 16, 5, 16, 16, 1])
+    batch = {
+        "inputs": random.integers(1, 50, (8, T)).astype(np.int32),
+        "mask": np.arange(T) < lengths[:, None],
+        "label": random.integers(0, 2, 8).astype(np.int32),
+        "weight": np.ones(8, np.float32),
+    }
+    state, batch = init(keys), placement.shard_batch(batch)
+    shapes = {",".join(map(str, p.shape)) for p in jax.tree.leaves(state.params)} | {"8,2"}  # answers
+    texts = [step.lower(state, batch, dropout).compile().as_text()]
+    texts.append(evaluate.lower(state.params, batch).compile().as_text())
+    gathered = [
+        array["sizes"]
+        for found in aot.COLLECTIVE.finditer(texts[0] + texts[1])
+        if found["kind"] in ("all-gather", "collective-permute", "reduce-scatter")
+        for array in aot.ARRAY.finditer(found["result"])
+    ]
+    losses, before = [], 0.0
+    for _ in range(STEPS):
+        state = step(state, batch, dropout)
+        losses.append(float(state.sums["loss"][0]) - before)
+        before = float(state.sums["loss"][0])
+    exchanges = [aot.collectives(text).get("all-to-all", {}).get("count", 0) for text in texts]
+    return {"losses": losses, "exchanges": exchanges, "gathered": sorted(set(gathered) - shapes)}
+
+
+def compare(names: list[str]) -> dict[str, Any]:
+    """Each case on one device, and on two times four."""
+    one = sharding.here()
+    eight = Placement(Mesh(np.array(jax.devices()).reshape(1, 2, 1, 4), AXES))
+    return {name: [trained(*CASES[name][:2], where) for where in (one, eight)] for name in names}
+
+
+@pytest.mark.parametrize(
+    "names", [FAST, pytest.param(tuple(set(CASES) - set(FAST)), marks=pytest.mark.slow)], ids=["few", "all"]
+)
+def test_training_with_split_tokens_is_that_of_one_device(names: tuple[str, ...]) -> None:
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}", "JAX_PLATFORMS": "cpu"}
+    environment["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+    result = subprocess.run(
+        [sys.executable, __file__, *names], env=environment, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    for name, (one, eight) in json.loads(result.stdout.splitlines()[-1]).items():
+        assert eight["losses"] == pytest.approx(one["losses"], rel=1e-6), name  # sums in another order
+        a_pass = CASES[name][2] * BLOCKS
+        assert (one["exchanges"], eight["exchanges"]) == ([0, 0], [2 * a_pass, a_pass]), name
+        assert eight["gathered"] == [], name  # but for parameters
+
+
+@pytest.mark.parametrize("lengths", [None, [7, 4, 0, 1]])
+@pytest.mark.parametrize(("t", "d"), [(7, 6), (8, 2)])
+def test_pairs_of_columns_are_the_transform(t: int, d: int, lengths: list[int] | None) -> None:
+    x = np.random.default_rng(1).normal(size=(4, t, d))
+    expected = np.zeros_like(x)
+    for example, n in enumerate(lengths or [t] * 4):
+        m, k = np.arange(n), np.arange(d)
+        tokens, features = np.outer(m, m) / max(n, 1), np.outer(k, k) / d
+        wave = np.exp(-2j * np.pi * tokens) @ x[example, :n] @ np.exp(-2j * np.pi * features)
+        expected[example, :n] = wave.real
+    y = shared_mix(jnp.asarray(x, jnp.float32), None if lengths is None else jnp.array(lengths))
+    np.testing.assert_allclose(y, expected, atol=2e-5)  # float32: 56 terms of size 1
+
+
+def test_arrays_that_devices_cannot_share() -> None:
+    with jax.sharding.use_abstract_mesh(AbstractMesh((4,), ("tokens",))):
+        with pytest.raises(ValueError, match="6 features do not divide by tokens=4 of train.mesh"):
+            jax.eval_shape(exchange, jnp.ones((1, 8, 6)))
+        with pytest.raises(ValueError, match="6 tokens do not divide by tokens=4 of train.mesh"):
+            jax.eval_shape(by_token, jnp.ones((1, 6, 8)))
+        with pytest.raises(ValueError, match="d=3 is odd; make it even"):
+            shared_mix(jnp.ones((1, 8, 3)), None)
+    assert by_token(jnp.ones((1, 6, 8))).shape == (1, 6, 8)
+
+
+@pytest.mark.parametrize(
+    ("mixer", "change", "message"),
+    [
+        ("circular", {}, "mixer 'circular' cannot have its tokens split; choose one of .*fourier, "),
+        ("fourier", {"model.d": 12}, "tokens=4 must divide d / 2=6 of mixer 'fourier'"),
+        ("global_filter", {"model.d": 6}, "tokens=4 must divide d=6 of mixer 'global_filter'"),
+        ("afno", {"model.mixer.blocks": 2}, "tokens=4 must divide blocks=2 of mixer 'afno'"),
+        ("fourier", {"data.length": 510}, "must divide the padded lengths, but not 510; change data.length"),
+        ("fourier", {"data.buckets": (30,)}, "the padded lengths, but not 30; change"),
+    ],
+)
+def test_what_cannot_be_split_is_refused(mixer: str, change: dict[str, Any], message: str) -> None:
+    c = config.default(mixer=mixer)
+    c.update_from_flattened_dict(change)
+    mesh = dict.fromkeys(AXES, 1)
+    shared_tokens.check(c, mesh)
+    with pytest.raises(ValueError, match=message) as error:
+        shared_tokens.check(c, mesh | {"tokens": 4})
+    assert "\n" not in str(error.value)
+
+
+def test_an_engine_with_split_tokens_is_refused() -> None:
+    c = config.default(mixer="fourier", engine="chip_11x11")
+    with pytest.raises(
+        ValueError, match="the engine of mixer 'fourier' needs whole sequences; set engine=None"
+    ):
+        shared_tokens.check(c, dict.fromkeys(AXES, 1) | {"tokens": 4})
+
+
+def test_a_mixer_says_what_devices_share() -> None:
+    assert set(shared_tokens.can_be_shared()) == {mixer for mixer, *_ in CASES.values()}
+    assert set(shared_tokens.can_be_shared()) <= set(MIXERS)
+
+
+if __name__ == "__main__":
+    with jax.numpy_dtype_promotion("standard"):  # as in a run
+        print(json.dumps(compare(sys.argv[1:])))
