@@ -111,7 +111,9 @@ class TrainConfig(Part, Protocol):
         at_least(1),
     )
     mesh: str = knob(
-        "", 'number of devices along each axis, for example "data=4,fsdp=2"; "": first seeds, then data'
+        "",
+        'number of devices along each axis, for example "data=4,fsdp=2" or "data=2,tokens=4"; "": first '
+        "seeds, then data",
     )
     accumulate: int = knob(
         1, "micro-batches per step; their gradients are accumulated to that of the whole batch", at_least(1)

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.fields import from_data, not_an_option
-from fourier_attn.layers.shared_tokens import Shared
+from fourier_attn.layers.shared_tokens import BLOCKS, Shared
 from fourier_attn.ops.afno import spectral_mlp
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.patches import same_proportions
@@ -58,7 +58,7 @@ class AFNO(OnEngine):
     grid: tuple[int, ...] = from_data("grid", ())
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
-    shared: ClassVar[Shared] = Shared("blocks")
+    shared: ClassVar[Shared] = BLOCKS
 
     @nn.compact
     @takes_arrays

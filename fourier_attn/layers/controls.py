@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 from fourier_attn.choices import check_choice
 from fourier_attn.layers.cache import Cursor, keep
 from fourier_attn.layers.fields import from_model, from_run, not_an_option
-from fourier_attn.layers.shared_tokens import Shared
+from fourier_attn.layers.shared_tokens import TOKENS, Shared
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.dense import matrix_dot_general
 from fourier_attn.ops.steps import mix_step
@@ -86,7 +86,7 @@ class Identity(nn.Module):
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
     has_step: ClassVar[bool] = True  # see `fourier_attn.layers.cache`
-    shared: ClassVar[Shared] = Shared("tokens")
+    shared: ClassVar[Shared] = TOKENS
 
     @nn.compact
     @takes_arrays

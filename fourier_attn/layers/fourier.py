@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float
 from fourier_attn.choices import check_choice
 from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.fields import from_data, from_run, how_computed, not_an_option
-from fourier_attn.layers.shared_tokens import Shared
+from fourier_attn.layers.shared_tokens import PAIRS, Shared
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.fourier import fourier_mix, fourier_mix_grid
 from fourier_attn.ops.patches import same_proportions
@@ -67,7 +67,7 @@ class FourierMixing(OnEngine):
     method: str = how_computed("auto")
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
-    shared: ClassVar[Shared] = Shared("pairs", itself=True)
+    shared: ClassVar[Shared] = PAIRS
 
     @nn.compact
     @takes_arrays

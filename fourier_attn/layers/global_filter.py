@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.fields import from_data, from_model, not_an_option
-from fourier_attn.layers.shared_tokens import Shared
+from fourier_attn.layers.shared_tokens import FEATURES, Shared
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.global_filter import bins, global_filter, resample_filter
 from fourier_attn.ops.patches import same_proportions
@@ -48,7 +48,7 @@ class GlobalFilter(OnEngine):
     grid: tuple[int, ...] = from_data("grid", ())
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
-    shared: ClassVar[Shared] = Shared("features")
+    shared: ClassVar[Shared] = FEATURES
 
     @nn.compact
     @takes_arrays

@@ -12,7 +12,7 @@ from fourier_attn.layers.cache import Cursor, keep_last
 from fourier_attn.layers.causality import check_causal
 from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.fields import from_data, from_model, not_an_option
-from fourier_attn.layers.shared_tokens import Shared
+from fourier_attn.layers.shared_tokens import FEATURES, Shared
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.long_conv import check, long_convolve
 from fourier_attn.ops.patches import same_proportions, scan_order
@@ -66,7 +66,7 @@ class LongConvolution(OnEngine):
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
     has_step: ClassVar[bool] = True  # see `fourier_attn.layers.cache`
-    shared: ClassVar[Shared] = Shared("features")
+    shared: ClassVar[Shared] = FEATURES
 
     @nn.compact
     @takes_arrays

@@ -33,6 +33,10 @@ class Shared(NamedTuple):
         return known[self.axis] if self.axis in known else {self.axis: getattr(mixer, self.axis)}
 
 
+TOKENS, FEATURES, BLOCKS = Shared("tokens"), Shared("features"), Shared("blocks")
+PAIRS = Shared("pairs", itself=True)
+
+
 def mix_shared(mixer: nn.Module, x: Array, **options: Any) -> Array:
     """Calls a mixer with whole sequences of some features, where devices share the tokens.
 

@@ -169,6 +169,7 @@ def fourier_mix(
                                                "matmul" to t = 2048, then "rfft"; with lengths "matmul" to
                                                t = 512, then "rfft"
 
+        Where devices share the tokens (`fourier_attn.ops.token_shares`), it is always a transform in float32.
         `python -m benchmarks.fourier` measures; `python -m benchmarks.aot v5e` has the compiler's cycles.
         None of the estimates was run.
     Masking: without lengths every output depends on every input, padding included. With lengths neither

@@ -1,5 +1,7 @@
 """Fourier mixing of sequences whose tokens are shared among devices."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float, Int

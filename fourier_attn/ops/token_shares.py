@@ -10,6 +10,8 @@ The first and the last arrow are one all-to-all each, and two more run in the ba
 and receives $b t d / n$ numbers. An all-gather would bring $b t d$ numbers to every device.
 """
 
+from typing import Any
+
 import jax
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, Num
@@ -91,6 +93,6 @@ def _constrain(x: Array, shared: int, whole: int, what: str) -> Array:
             f"{x.shape[shared]} {what} do not divide by tokens={n} of train.mesh; change one of the two"
         )
     first = min(shared % x.ndim, whole % x.ndim)
-    axes = [PartitionSpec.UNCONSTRAINED] * first + [None] * (x.ndim - first)
+    axes: list[Any] = [PartitionSpec.UNCONSTRAINED] * first + [None] * (x.ndim - first)
     axes[shared] = AXIS
     return jax.lax.with_sharding_constraint(x, PartitionSpec(*axes))

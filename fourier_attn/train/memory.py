@@ -16,7 +16,7 @@ from fourier_attn.data import task_of
 from fourier_attn.train.distributed import processes, sharding
 from fourier_attn.train.optimizer import build_optimizer
 
-ONE = dict.fromkeys(sharding.AXES, 1)
+ONE: dict[str, int] = dict.fromkeys(sharding.AXES, 1)
 COPIES = 3  # copies of the parameters: current, gradient, best; the optimizer's state is extra
 PREFETCHED = 8  # number of prefetched batches
 FIELD = 8  # bytes of a complex number

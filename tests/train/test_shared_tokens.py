@@ -57,8 +57,8 @@ def trained(mixer: str, fields: dict[str, Any], placement: Placement) -> dict[st
     )
     keys, dropout = make_keys(0, 1, placement)
     init = make_init(built, optimizer, objective, model.example(c), placement=placement)
-    step = make_train_step(built, optimizer, objective, placement=placement)
-    evaluate = make_eval_step(built, objective, placement=placement)
+    step: Any = make_train_step(built, optimizer, objective, placement=placement)
+    evaluate: Any = make_eval_step(built, objective, placement=placement)
     random = np.random.default_rng(0)
     lengths = np.array([16, 16, 11, 16, 5, 16, 16, 1])
     batch = {
@@ -90,7 +90,9 @@ def compare(names: list[str]) -> dict[str, Any]:
     """Each case on one device, and on two times four."""
     one = sharding.here()
     eight = Placement(Mesh(np.array(jax.devices()).reshape(1, 2, 1, 4), AXES))
-    return {name: [trained(*CASES[name][:2], where) for where in (one, eight)] for name in names}
+    return {
+        name: [trained(CASES[name][0], CASES[name][1], where) for where in (one, eight)] for name in names
+    }
 
 
 @pytest.mark.parametrize(
@@ -149,7 +151,7 @@ def test_arrays_that_devices_cannot_share() -> None:
 def test_what_cannot_be_split_is_refused(mixer: str, change: dict[str, Any], message: str) -> None:
     c = config.default(mixer=mixer)
     c.update_from_flattened_dict(change)
-    mesh = dict.fromkeys(AXES, 1)
+    mesh: dict[str, int] = dict.fromkeys(AXES, 1)
     shared_tokens.check(c, mesh)
     with pytest.raises(ValueError, match=message) as error:
         shared_tokens.check(c, mesh | {"tokens": 4})
