@@ -28,6 +28,7 @@ from benchmarks.timing import COMMIT, RESULTS
 from fourier_attn import command, config, provenance
 from fourier_attn.choices import check_choice
 from fourier_attn.family import family
+from fourier_attn.layers.encoder import Block
 from fourier_attn.model import MIXERS
 from fourier_attn.ops.attention import attention
 from fourier_attn.ops.chirp import chirp_mix
@@ -44,6 +45,12 @@ Case = tuple[Row, Callable[[], Row]]  # what is compiled, and what finds out wha
 Mixer = tuple[str, dict[str, Any]]
 TARGETS = {"v5e": parse("v5e:2x2"), "h100": parse("h100:4")}  # four devices of each kind
 LENGTHS = (512, 2048, 8192, 32768)
+SHARED: dict[str, dict[str, Any]] = {  # mixers whose tokens can be split, for 262,144 of them
+    "fourier": {"padding": "tokens"},
+    "global_filter": {"length": 262_144},
+    "long_conv": {"length": 262_144},
+    "afno": {},
+}
 CYCLES = re.compile(r'"estimated_cycles":"?(\d+)')
 
 
@@ -238,6 +245,36 @@ def method_rows(devices: list[Any], d: int = 128) -> Iterator[Case]:
                     yield facts, partial(compiled, function, split(shapes, devices[:1]))
 
 
+def shared_rows(devices: list[Any], t: int = 262_144, d: int = 256) -> Iterator[Case]:
+    """Yields the gradient of one block for one sequence, on one device and with its tokens on four.
+
+    Args:
+      devices: the devices.
+      t, d: tokens and width.
+    """
+    x = jax.ShapeDtypeStruct((1, t, d), jnp.float32)
+    for what, fields in SHARED.items():
+        block = Block(partial(MIXERS[what], **fields), mlp=4 * d)
+        params = jax.eval_shape(block.init, jax.random.key(0), x)
+        for count in (1, 4):
+            placement = Placement(Mesh(np.array(devices[:count]).reshape(1, 1, 1, count), AXES))
+
+            def gradient(params: Any, x: jax.Array, block: Any = block, placement: Any = placement) -> Any:
+                def loss(params: Any, x: jax.Array) -> jax.Array:
+                    return jnp.sum(jnp.square(block.apply(params, x)))
+
+                with placement.entered():
+                    return jax.value_and_grad(loss, (0, 1))(params, x)
+
+            def placed(tree: Any, where: Any) -> Any:
+                return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=where), tree)
+
+            whole, tokens = placement.replicated, placement.sharding(None, "tokens")
+            facts = {"part": "shared", "what": what, "dtype": "float32", "devices": count, "t": t}
+            facts["size"] = f"(1, {t}, {d})"
+            yield facts, partial(compiled, gradient, [placed(params, whole), placed(x, tokens)])
+
+
 def training_rows(devices: list[Any], b: int = 32, t: int = 512) -> Iterator[Case]:
     """Yields training steps of encoders of size base: 2 blocks on four devices, 12 blocks on one.
 
@@ -265,7 +302,8 @@ def cases(target: str, part: str) -> Iterator[Case]:
     yield from mixer_rows(devices)
     if target == "v5e":
         yield from method_rows(devices)
-    else:
+    else:  # the compiler for TPUs takes minutes for transforms of 262,144 tokens
+        yield from shared_rows(devices)
         yield from training_rows(devices)
 
 

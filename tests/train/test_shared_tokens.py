@@ -13,7 +13,6 @@ import pytest
 from conftest import ROOT
 from jax.sharding import AbstractMesh, Mesh
 
-from benchmarks import aot
 from fourier_attn import config, model
 from fourier_attn.model import MIXERS
 from fourier_attn.ops.fourier_shared import shared_mix
@@ -23,6 +22,7 @@ from fourier_attn.train.distributed.sharding import AXES, Placement
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
 from fourier_attn.train.step import make_eval_step, make_init, make_keys, make_train_step
+from fourier_attn.train.target import program
 
 T, BLOCKS, STEPS = 16, 2, 3
 CASES = {  # mixer, its fields, all-to-alls of a block in each direction
@@ -73,16 +73,16 @@ def trained(mixer: str, fields: dict[str, Any], placement: Placement) -> dict[st
     texts.append(evaluate.lower(state.params, batch).compile().as_text())
     gathered = [
         array["sizes"]
-        for found in aot.COLLECTIVE.finditer(texts[0] + texts[1])
+        for found in program.COLLECTIVE.finditer(texts[0] + texts[1])
         if found["kind"] in ("all-gather", "collective-permute", "reduce-scatter")
-        for array in aot.ARRAY.finditer(found["result"])
+        for array in program.ARRAY.finditer(found["result"])
     ]
     losses, before = [], 0.0
     for _ in range(STEPS):
         state = step(state, batch, dropout)
         losses.append(float(state.sums["loss"][0]) - before)
         before = float(state.sums["loss"][0])
-    exchanges = [aot.collectives(text).get("all-to-all", {}).get("count", 0) for text in texts]
+    exchanges = [program.collectives(text).get("all-to-all", {}).get("count", 0) for text in texts]
     return {"losses": losses, "exchanges": exchanges, "gathered": sorted(set(gathered) - shapes)}
 
 
