@@ -38,7 +38,8 @@ from evidence.pages.programs import bounds_table, predictions_table, programs_ta
 from evidence.pages.projected import frames, parts, speedup
 from evidence.pages.readme_table import readme_table
 from evidence.pages.run_tables import evidence, padding, robustness, runs
-from evidence.pages.skills import skills_table
+from evidence.pages.skill_predictions import verdicts_table
+from evidence.pages.skills import recall_table, skills_table
 from evidence.pages.timings import SPEED, growth, kept, speed, values
 from evidence.pages.values import VALUES
 from fourier_attn import atomic, command, paths
@@ -76,6 +77,8 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "images-shapes": partial(evidence, tier="shapes", whole=True),
     "recall": partial(evidence, tier="recall", whole=True),
     "skills": skills_table,
+    "skills-recall": recall_table,
+    "skill-predictions": verdicts_table,
     "lm": partial(perplexities, tier="lm"),
     "images-pixels": partial(evidence, tier="pixels", whole=True),
     "padding": partial(padding, name="studies/padding-imdb"),

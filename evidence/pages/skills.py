@@ -45,12 +45,11 @@ def accuracies(groups: Groups) -> str:
 
 
 def solved_table(groups: Groups, task: str = "recall") -> str:
-    """Tabulates the share of seeds that solve a task, with its 95 % interval, and when they do."""
+    """Tabulates the share of seeds that solve a task, its 95 % interval, and when; the best first."""
+    known = {name: groups[f"{task}-{name}"] for name in NETWORKS if f"{task}-{name}" in groups}
     lines = []
-    for name in NETWORKS:
-        findings = groups.get(f"{task}-{name}", ())
-        if not findings:
-            continue
+    for name in sorted(known, key=lambda name: -statistics.mean(map(score, known[name]))):
+        findings = known[name]
         scores = [score(finding) for finding in findings]
         right = sum(value >= SOLVED for value in scores)
         steps = [step for finding in findings if (step := solved_after(finding))]

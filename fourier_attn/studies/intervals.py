@@ -33,7 +33,7 @@ def wilson_interval(accuracy: float, examples: int) -> tuple[float, float]:
     ratio = Z95**2 / examples
     middle = accuracy + ratio / 2
     half = Z95 * math.sqrt(accuracy * (1 - accuracy) / examples + ratio / (4 * examples))
-    return (middle - half) / (1 + ratio), (middle + half) / (1 + ratio)
+    return max((middle - half) / (1 + ratio), 0.0), min((middle + half) / (1 + ratio), 1.0)  # rounding
 
 
 def percent_range(low: float, high: float, form: str = ".2f") -> str:

@@ -156,6 +156,8 @@ def test_every_table_of_this_repository_can_be_made() -> None:
             "listops",
             "recall",
             "skills",
+            "skills-recall",
+            "skill-predictions",
             "lm",
         )
         other = ("reviews", "imdb", "padding", "components")

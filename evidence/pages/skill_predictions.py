@@ -1,0 +1,170 @@
+"""Tabulates the verdicts on the predictions of results/evidence/skills/predictions.md."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from evidence.pages.markdown import Results, table
+from evidence.pages.skills import Groups
+from evidence.suite import cells
+from evidence.suite.ledger import published, score
+from evidence.suite.skills import NETWORKS, SOLVED
+
+FIXED = (  # networks whose weights over tokens do not depend on the data
+    *("token_conv", "conv_fourier", "conv_random", "conv_global_filter"),
+    *("conv_long_conv", "conv_afno", "conv_linear"),
+)
+MANY, BOUND = "64", 0.5  # pairs, and the accuracy that prediction 2 names
+SEEDS = {
+    (tier, model.name): model.seeds for tier in ("skills", "recall_pairs") for model in cells.MODELS[tier]
+}
+
+
+class Scores(NamedTuple):
+    """Holds the test accuracies of a network on a task, and whether all of its seeds are finished."""
+
+    network: str
+    values: Sequence[float]
+    complete: bool
+
+    @property
+    def solved(self) -> int:
+        """Returns how many seeds solve the task."""
+        return sum(value >= SOLVED for value in self.values)
+
+    def __str__(self) -> str:
+        return f"`{self.network}` {self.solved} of {len(self.values)}"
+
+
+def all_solve(every: Iterable[Scores]) -> bool | None:
+    """Says whether all seeds of all networks solve a task; None if seeds are missing and none fails."""
+    every = list(every)
+    if any(each.solved < len(each.values) for each in every):
+        return False
+    return True if all(each.complete for each in every) else None
+
+
+def some_solve(every: Iterable[Scores]) -> bool | None:
+    """Says whether a seed of each network solves a task; None if seeds are missing."""
+    every = list(every)
+    if all(each.solved for each in every):
+        return True
+    return False if all(each.complete for each in every if not each.solved) else None
+
+
+def contrary(condition: bool | None) -> bool | None:
+    """Returns whether a condition does not hold; None if that is open."""
+    return None if condition is None else not condition
+
+
+def none_exceed(every: Iterable[Scores], bound: float) -> bool | None:
+    """Says whether no seed exceeds a bound; None if seeds are missing and none does.
+
+    Args:
+      every: the scores of each network.
+      bound: an accuracy.
+    """
+    every = list(every)
+    if any(value > bound for each in every for value in each.values):
+        return False
+    return True if all(each.complete for each in every) else None
+
+
+def above(best: Scores, others: Iterable[Scores]) -> bool | None:
+    """Says whether the mean of a network is above those of others; None if seeds are missing.
+
+    Args:
+      best: the scores of the network.
+      others: the scores of each other network.
+    """
+    others = list(others)
+    if not all(each.complete and each.values for each in (best, *others)):
+        return None
+    return all(mean(best) > mean(each) for each in others)
+
+
+def mean(scores: Scores) -> float:
+    """Returns the mean accuracy over seeds."""
+    return sum(scores.values) / len(scores.values)
+
+
+def verdict(*conditions: bool | None) -> str:
+    """Returns "holds" if all conditions do, "fails" if one does not, and "open" if seeds are missing."""
+    if False in conditions:
+        return "fails"
+    return "open" if None in conditions else "holds"
+
+
+def verdicts_table(results: Results) -> str:
+    """Tabulates the predictions with their verdicts, and the share of seeds that solve each task."""
+    return table(
+        ["", "prediction", "verdict", "seeds that solve it"],
+        rows(published(results.root, "skills"), published(results.root, "recall_pairs")),
+    )
+
+
+def rows(skills: Groups, pairs: Groups) -> list[list[str]]:
+    """Returns a row for each prediction.
+
+    Args:
+      skills: the findings of each "TASK-NETWORK".
+      pairs: the findings of each "PAIRS-NETWORK".
+    """
+
+    def on(task: str, *networks: str) -> list[Scores]:
+        tier, groups = ("recall_pairs", pairs) if task == MANY else ("skills", skills)
+        found = {network: groups.get(f"{task}-{network}", ()) for network in networks}
+        return [
+            Scores(
+                network,
+                [score(each) for each in findings],
+                0 < len(findings) >= SEEDS.get((tier, f"{task}-{network}"), 3),
+            )
+            for network, findings in found.items()
+        ]
+
+    recalling = on("recall", "conv_attention", "conv_circular")
+    recalling_many = on(MANY, "conv_attention", "conv_circular")
+    hybrids = on("recall", "long_conv+attention", "fourier+attention")
+    lambdas = on("recall", "conv_lambda")
+    copying, sorting = (
+        on(task, "conv_attention", "conv_fourier", "conv_linear", "conv_long_conv")
+        for task in ("selective_copy", "sort")
+    )
+    return [
+        _row(
+            1,
+            "Attention and circular attention recall 8 and 64 pairs.",
+            verdict(all_solve(recalling), all_solve(recalling_many)),
+            recalling,
+        ),
+        _row(
+            2,
+            "Mixers whose weights do not depend on the data stay below 50 % with 64 pairs.",
+            verdict(none_exceed(on(MANY, *FIXED), BOUND)),
+            on(MANY, *FIXED),
+        ),
+        _row(
+            3,
+            "One block of attention is enough for recall.",
+            verdict(all_solve(hybrids[:1]), some_solve(hybrids[1:])),
+            hybrids,
+        ),
+        _row(4, "Lambda layers do not recall.", verdict(contrary(some_solve(lambdas))), lambdas),
+        _row(
+            5,
+            "Attention copies and sorts better than fixed weights over positions.",
+            verdict(above(copying[0], copying[1:]), above(sorting[0], sorting[1:])),
+            copying,
+        ),
+        _row(
+            6,
+            "`memorise` needs no mixing.",
+            verdict(all_solve(on("memorise", *NETWORKS))),
+            on("memorise", *NETWORKS),
+        ),
+    ]
+
+
+def _row(number: int, prediction: str, words: str, every: Iterable[Scores]) -> list[str]:
+    known = ", ".join(str(each) for each in every if each.values)
+    return [str(number), prediction, words, known]

@@ -1,0 +1,53 @@
+"""Verdicts on the predictions of the skills: what missing seeds leave open, and what they cannot."""
+
+from typing import Any
+
+import pytest
+
+from evidence.pages import skill_predictions as predictions
+from evidence.pages.skill_predictions import Scores
+
+# by which ml_collections reads a configuration
+pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
+
+
+def scores(*values: float, complete: bool = True) -> Scores:
+    return Scores("conv_x", values, complete)
+
+
+def test_a_seed_that_fails_decides_and_missing_seeds_do_not() -> None:
+    assert predictions.all_solve([scores(1.0, 0.95)]) is True
+    assert predictions.all_solve([scores(1.0, complete=False)]) is None
+    assert predictions.all_solve([scores(1.0, complete=False), scores(0.94, complete=False)]) is False
+    assert predictions.some_solve([scores(0.1, 0.95, complete=False)]) is True
+    assert predictions.some_solve([scores(0.1, complete=False)]) is None
+    assert predictions.some_solve([scores(0.1, 0.2), scores(1.0)]) is False
+    assert predictions.none_exceed([scores(0.5)], 0.5) is True
+    assert predictions.none_exceed([scores(0.51, complete=False)], 0.5) is False
+    assert predictions.none_exceed([scores(complete=False)], 0.5) is None
+    assert predictions.above(scores(0.5, 0.7), [scores(0.4, 0.7), scores(0.1)]) is True
+    assert predictions.above(scores(0.5, 0.7), [scores(0.6, 0.6)]) is False
+    assert predictions.above(scores(0.9), [scores(complete=False)]) is None
+
+
+def finding(accuracy: float) -> dict[str, Any]:
+    return {"test": {"accuracy": accuracy}, "metric": "accuracy"}
+
+
+def test_lambda_layers_that_recall_once_contradict_their_prediction() -> None:
+    skills = {"recall-conv_lambda": [finding(0.14), finding(0.97)]}
+    row = predictions.rows(skills, {})[3]
+    assert row == ["4", "Lambda layers do not recall.", "fails", "`conv_lambda` 1 of 2"]
+    assert [line[2] for line in predictions.rows({}, {})] == ["open"] * 6
+
+
+def test_hybrids_need_attention_behind_a_long_convolution_always_and_behind_fourier_once() -> None:
+    skills = {
+        "recall-long_conv+attention": [finding(1.0)] * 5,
+        "recall-fourier+attention": [finding(0.1)] * 4,
+    }
+    assert predictions.rows(skills, {})[2][2] == "open"
+    skills["recall-fourier+attention"] = [finding(0.1)] * 5
+    assert predictions.rows(skills, {})[2][2] == "fails"
+    skills["recall-fourier+attention"][0] = finding(0.99)
+    assert predictions.rows(skills, {})[2][2] == "holds"
