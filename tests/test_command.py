@@ -116,7 +116,7 @@ BAD = [
     (
         MAIN,
         ["--config=configs/fnet.py", "--mode=test"],
-        "--mode=test: value should be one of <train|eval|predict|explain>",
+        "--mode=test: value should be one of <train|eval|predict|explain|compile>",
     ),
     (
         MAIN,

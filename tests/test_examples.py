@@ -14,6 +14,10 @@ from fourier_attn.optics import Engine
 
 WITHOUT = {
     "Diagonal Draws Sizes Problem Group sizes": "parts of ops.blockwise_attention.attend",
+    "queries_per_step by_rows softmax average average_by_rows": "parts of ops.attention, which takes rows",
+    "shared_average shared_average_by_rows best_form": "parts of ops.attention",
+    "reverse_only not_differentiable": "nothing but refusals of derivatives",
+    "Shared mix_shared": "of layers whose tokens devices share",
     "best_method by_platform": "what is fastest where: measured, and tested with the forms",
     "batchwise matrix_dot_general": "for those who build ops and layers: devices, Flax's dense layers",
     "check check_causal": "nothing but refusals",

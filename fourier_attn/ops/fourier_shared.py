@@ -38,6 +38,8 @@ def shared_mix(x: Float[Array, "*b t d"], lengths: Int[Array, "*b"] | None) -> F
     t, d = x.shape[-2:]
     if d % 2:
         raise ValueError(f"d={d} is odd; make it even, so that devices can share pairs of features")
+    if 0 in x.shape:
+        return x
     real = None if lengths is None else (positions(lengths, t) < lengths[..., None])[..., None]
     x = x if real is None else jnp.where(real, x, jnp.zeros((), x.dtype))
     half = rfftn(x.astype(wide(x)), (d,))

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from fourier_attn.optics.device_fit import fit_device
     from fourier_attn.optics.engine import optical_dft2
     from fourier_attn.optics.engine_spec import Engine
-    from fourier_attn.optics.error_budget import error_budget
     from fourier_attn.optics.field_units import Budget, budget
     from fourier_attn.optics.incoherent import optical_incoherent_correlate
     from fourier_attn.optics.operations import (
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
         optical_position_lambda,
     )
     from fourier_attn.optics.parts import Detection, Device, Laser, Modulator, Receiver
+    from fourier_attn.optics.pass_errors import error_budget
     from fourier_attn.optics.phase_retrieval import retrieve_phases
     from fourier_attn.optics.planner import Plan, plan
     from fourier_attn.optics.presets import preset

@@ -92,6 +92,12 @@ def arguments(b: int = 2, t: int = 6, d: int = 4, s: int = 5) -> dict[str, dict[
         "blockwise_attention.attend": {"query": heads, "key": heads, "value": heads, "mask": mask},
         "chirp.positions": {"lengths": lengths, "t": t},
         "chirp.roots": {"n": lengths + 1, "size": t},
+        "chirp.chirps": {"n": lengths + 1, "t": t},
+        "chirp.mirror": {"x": x, "n": lengths + 1},
+        "chirp.chirp_transform": {
+            "c": jax.lax.complex(normal(b, d, t), normal(b, d, t, seed=1)),
+            "w": jax.lax.complex(normal(b, t), normal(b, t, seed=1)),
+        },
         "chirp.chirp_mix": {"x": x, "lengths": lengths},
         "circular.circular_correlate": {"x": x, "kernel": normal(2, 3)},
         "circular.circular_attention": {"x": x, "mask": mask}
@@ -100,6 +106,10 @@ def arguments(b: int = 2, t: int = 6, d: int = 4, s: int = 5) -> dict[str, dict[
         | {"dimension_numbers": (((2,), (0,)), ((), ()))},
         "fourier.fourier_mix": {"x": x, "lengths": lengths},
         "fourier.fourier_mix_grid": {"x": x, "grid": (2, t // 2)},
+        "fourier_shared.shared_mix": {"x": x, "lengths": lengths},
+        "token_shares.exchange": {"x": x},
+        "token_shares.give_back": {"x": x},
+        "token_shares.by_token": {"x": x},
         "global_filter.as_signals": {"x": x, "grid": None},
         "global_filter.as_tokens": {"signal": normal(b, d, t), "x": x},
         "global_filter.global_filter": {"x": x, "filter": normal(t // 2 + 1, d, 2)},
@@ -191,7 +201,19 @@ WRONG: dict[Any, tuple[Any, ...]] = {
     str: ("?",),
     tuple[int, ...]: (2.5, ("a",)),
 }
-FREE = {"chirp.roots.dtype", "dense.matrix_dot_general.dimension_numbers", "dense.matrix_dot_general.options"}
+FREE = {
+    "chirp.roots.dtype",
+    "chirp.chirps.dtype",
+    "dense.matrix_dot_general.dimension_numbers",
+    "dense.matrix_dot_general.options",
+}
+# arguments that matter in a mesh of devices alone
+FREE |= {
+    f"token_shares.{op}.{name}"
+    for op in ("exchange", "give_back", "by_token")
+    for name in ("tokens", "shared", "what")
+}
+CALLED = ("chirp.chirp_mix", "chirp.chirp_transform", "fourier_shared.shared_mix")  # callers have derivatives
 
 
 @pytest.mark.parametrize("name", OPS)
@@ -367,7 +389,7 @@ def test_double_precision_is_double_inside(name: str) -> None:
         def loss(x: Any) -> Any:
             return sum(jnp.sum(jnp.abs(y)) for y in jax.tree.leaves(op(**{**values, **x})))
 
-        whole = loss if name == "chirp.chirp_mix" else jax.value_and_grad(loss)  # whose caller has it
+        whole = loss if name in CALLED else jax.value_and_grad(loss)
         found = {str(dtype) for dtype in dtypes(jax.make_jaxpr(whole)(arrays).jaxpr)}
     assert "float64" in found
     assert not found & {"float32", "complex64", "bfloat16", "float16"}

@@ -180,7 +180,7 @@ def test_sizes_of_static_errors() -> None:
 
 def test_a_lens_off_focus_and_pixels_that_are_not_full() -> None:
     x, (rows, cols) = uniform(-1, 3, 7, 11), (np.arange(-3, 4), np.arange(-5, 6))
-    radius = (rows[:, None] / 3) ** 2 + (cols / 5) ** 2
+    radius = (rows[:, None] / 5) ** 2 + (cols / 5) ** 2  # in units of half of the longer side
     blurred = dft(x, made(shape=(7, 11), defocus_rad=0.4))
     np.testing.assert_allclose(blurred, exact(np.asarray(x) * np.exp(0.4j * radius)), atol=1e-5)
     dimmed = dft(x, made(shape=(7, 11), fill_factor=0.8))

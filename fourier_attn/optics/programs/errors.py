@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array
 
 from fourier_attn.optics.engine_spec import Engine
-from fourier_attn.optics.error_budget import budgeted
+from fourier_attn.optics.pass_errors import budgeted
 from fourier_attn.optics.presets import preset
 from fourier_attn.optics.programs.call_sites import CallSite
 from fourier_attn.optics.programs.rules import as_rules
@@ -109,7 +109,7 @@ def predicted_errors(
     """Predicts the signal-to-error ratios of `site_errors` without the emulation of a pass.
 
     Every pass is an exact transform plus white noise, whose power is that of
-    `fourier_attn.optics.error_budget`. The digital work between passes is the call site's own. Independent
+    `fourier_attn.optics.pass_errors`. The digital work between passes is the call site's own. Independent
     errors of s stages add up as powers. Static errors, a share q of them, may add up as amplitudes:
 
         e = sum_s e_s,   e_most = e + (s - 1) q e

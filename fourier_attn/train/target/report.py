@@ -52,10 +52,11 @@ def compile_for(config: Config, target: Target, all_blocks: bool = False) -> dic
 def _bound(facts: Facts, target: Target) -> dict[str, float]:
     """Returns the roofline's lower bound of the time of a step, in seconds; {} if the device is not known.
 
-        t >= max(sum_d F_d / R_d, B / W)
+        c = sum_d F_d / R_d,    m = B / W
 
-    $F_d$ are the FLOPs of matrix products with inputs of dtype d, and $R_d$ their peak rate. B are the bytes
-    of parameters and optimizer state, read and written once, and of the batch. W is the memory's bandwidth.
+    The bound is the larger one of c and m. $F_d$ are the FLOPs of matrix products with inputs of dtype d, and
+    $R_d$ their peak rate. B are the bytes of parameters and optimizer state, read and written once, and of
+    the batch. W is the memory's bandwidth.
 
     Args:
       facts: the facts of the step.
