@@ -15,9 +15,9 @@ from jaxtyping import Array
 
 from fourier_attn.ops.arguments import wide
 
-LONG = 2**22  # scores of an example up to which all rows at once are faster: 16 MB in float32
+LONG = 2**22  # scores of an example up to which all rows are taken at once: 16 MB in float32
 SCORES = 2**23  # of a step, 32 MB in float32
-LEAST = 32  # queries of a step, below which the products are too small for matrix units
+LEAST = 32  # least number of queries of a step, so that products fill matrix units
 
 
 def queries_per_step(t: int, rows: int) -> int:

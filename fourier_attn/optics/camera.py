@@ -17,7 +17,7 @@ from jaxtyping import Float
 from fourier_attn.optics.recordings import check_unsaturated
 
 ROUNDS = 20  # of fits, each with weights from the line before
-SPREAD = 2.0  # the brightest pixel over the darkest, below which gain and read noise cannot be told apart
+SPREAD = 2.0  # least ratio of the brightest pixel to the darkest, to separate gain from read noise
 SIGNIFICANT = 3.0  # standard errors
 
 

@@ -29,7 +29,7 @@ from fourier_attn.optics.imperfections import between_hz, fast_flicker, flicker_
 PROBE = (64, 64)  # numbers of the ordinary array
 GOLDEN = 2.399963229728653  # rad; turning by it spreads phases evenly
 PROBED = 65_536  # pixels that are lit to find what a device that is too large for a matrix lets through
-COHERENT = 1e-3  # share of the light in the zero frequency from which it is told apart
+COHERENT = 1e-3  # share of the light in the zero frequency from which it counts as coherent
 
 
 class Row(NamedTuple):

@@ -1,6 +1,6 @@
 """Computes the transforms and convolutions of a program by an engine's planned transforms.
 
-Two real arrays share a pass, as $a + i b$. Their spectra are told apart by the symmetry of real spectra.
+Two real arrays share a pass, as $a + i b$. The symmetry of real spectra separates their spectra.
 """
 
 import math
