@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -494,3 +495,23 @@ def test_what_a_file_does_not_record_is_a_remark() -> None:
     assert markdown.unrecorded("studies/drift-x", old | {"networks": []}) == ""
     assert "not recorded</sub>" in markdown.notes({"studies/drift-x": old})
     assert "not recorded</sub>" in markdown.notes({"studies/drift-x": {"rows": [FACTS | {"run": "a"}]}})
+
+
+def test_results_name_commits_of_this_history() -> None:
+    """A commit that was rebased after a study ran is in no clone."""
+    known = set(git("rev-list", "HEAD"))
+    named = {
+        (path.relative_to(ROOT).as_posix(), commit)
+        for path in (ROOT / "results").rglob("*.json")
+        for commit in re.findall(r'"commit": "([0-9a-f]{40})"', path.read_text())
+    }
+    unknown = sorted((path, commit) for path, commit in named if commit not in known)
+    if git("rev-parse", "--is-shallow-repository") != ["false"] or len(unknown) == len(named):
+        pytest.skip("needs a clone with the whole history")
+    assert not unknown
+
+
+def git(*words: str) -> list[str]:
+    """Returns the words that git prints; none outside of a clone."""
+    done = subprocess.run(["git", "-C", str(ROOT), *words], check=False, capture_output=True, text=True)
+    return done.stdout.split()
