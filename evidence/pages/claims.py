@@ -9,9 +9,11 @@ import numpy as np
 from scipy.stats import t as student
 
 from evidence.pages.markdown import Results, Row, significant
+from evidence.report import glue, stability
 from evidence.report.comparisons import COMPARISONS, Verdict, decide
 from evidence.report.write import answers
 from evidence.suite.ledger import Finding, interval, published
+from evidence.suite.pretraining import TRIED
 from evidence.suite.statistics import difference, welch
 from fourier_attn.studies.engine import frontier
 
@@ -98,6 +100,51 @@ def by_seeds(
     mean, half = statistics.mean(ours) - statistics.mean(theirs), float(student.ppf(0.975, freedom)) * error
     return Judged(
         over(mean, mean - half, mean + half, 0.0), f"{where}: {points(mean, mean - half, mean + half)}"
+    )
+
+
+def steadier(results: Results, model: str, against: str) -> Judged:
+    """Judges "trains more stably": at more learning rates of pre-training, all seeds train.
+
+    Args:
+      results: the files of results.
+      model, against: architectures of tier `stability`.
+    """
+    found = stability.accuracies(published(results.root, "stability"))
+    steady = {}
+    for name in (model, against):
+        seeds = {rate: len(values) for rate, values in found[name].items()}
+        if seeds != dict.fromkeys(TRIED, 3):
+            return absent("some seeds are missing")
+        steady[name] = {rate for rate, values in found[name].items() if stability.trained(values) == 3}
+    said = [
+        f"all seeds of `{name}` train at {len(rates)} of {len(TRIED)} rates" for name, rates in steady.items()
+    ]
+    if steady[model] <= steady[against]:
+        verdict = REFUTED
+    else:
+        verdict = SUPPORTED if steady[model] > steady[against] else UNDECIDED
+    return Judged(verdict, f"size tiny, masked tokens: {', '.join(said)}")
+
+
+def share_of_glue(results: Results, model: str, against: str, bound: float) -> Judged:
+    """Judges "reaches a share of the GLUE score of another network", with Welch's interval of the logarithm.
+
+    Args:
+      results: the files of results.
+      model, against: pre-trained networks.
+      bound: the share.
+    """
+    groups = published(results.root, "glue")
+    ours, theirs = (np.log(glue.seed_means(groups, name)) for name in (model, against))
+    if min(len(ours), len(theirs)) < 3:
+        return absent("some seeds are missing")
+    error, freedom = welch(ours, theirs)
+    mean, half = float(ours.mean() - theirs.mean()), float(student.ppf(0.975, freedom)) * error
+    share, low, high = np.exp([mean, mean - half, mean + half])
+    return Judged(
+        over(share, low, high, bound),
+        f"five tasks, `{model}`: {100 * share:.1f} % of `{against}` ({100 * low:.1f} to {100 * high:.1f})",
     )
 
 

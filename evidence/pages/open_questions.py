@@ -61,6 +61,7 @@ TITLES = {
     "settings": "Trials on IMDb",
     "listing": "The articles' own recipe",
     "sst2": "SST-2",
+    "stability": "Learning rates of pre-training",
     "pretrain": "Pre-training",
     "glue": "Fine-tuning on GLUE",
     "bytes": "Long texts as bytes",

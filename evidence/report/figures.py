@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from evidence.report.comparisons import MARGIN, Verdict
+from evidence.report.stability import accuracies
 from evidence.suite.ledger import (
     NAMES,
     Finding,
@@ -21,6 +22,7 @@ from evidence.suite.ledger import (
     validation,
     without_failures,
 )
+from evidence.suite.pretraining import TRAINED
 from evidence.suite.skills import NETWORKS
 from fourier_attn import style
 from fourier_attn.data.skills import SKILLS
@@ -268,4 +270,28 @@ def pair_curves(groups: Groups) -> Figure:
         axes.xaxis.set_tick_params(labelbottom=True)
     figure.supxlabel("pairs; thin: seeds, thick: their mean", fontsize=style.SMALL + 1)
     figure.supylabel("test accuracy, %", fontsize=style.SMALL + 1)
+    return figure
+
+
+def rate_curves(groups: Groups) -> Figure:
+    """Plots accuracy on masked tokens over the learning rate, with a panel for each architecture.
+
+    Args:
+      groups: the findings of each "ARCHITECTURE-rate-RATE", one for each seed.
+    """
+    found = {name: by_rate for name, by_rate in accuracies(groups).items() if by_rate}
+    figure = style.figure(height=1.9)
+    panels = figure.subplots(1, len(found), sharex=True, sharey=True, squeeze=False).ravel()
+    for axes, (name, by_rate) in zip(panels, found.items(), strict=True):
+        seeds = min(map(len, by_rate.values()))
+        rates = [float(rate) for rate in by_rate]
+        plot_seeds(axes, rates, [values[:seeds] for values in by_rate.values()], style.BLUE, "o")
+        axes.axhline(100 * TRAINED, color=style.GREY, linestyle="dashed", linewidth=0.8)
+        axes.set_title(f"{name} ({seeds})", fontsize=style.SMALL)
+        axes.set_xscale("log")
+        axes.set_xticks(rates, [f"{1e3 * rate:g}" for rate in rates])
+        axes.minorticks_off()
+    panels[0].set_ylim(bottom=0)
+    figure.supxlabel("learning rate, 0.001; thin: seeds, thick: their mean", fontsize=style.SMALL + 1)
+    figure.supylabel("masked tokens, %", fontsize=style.SMALL + 1)
     return figure

@@ -7,6 +7,7 @@ import numpy as np
 
 from evidence.pages.markdown import mean_cell, table
 from evidence.suite.ledger import Finding, number
+from evidence.suite.pretraining import GLUE
 from fourier_attn.train.scores import CORRELATIONS
 
 # Metrics that a score averages. All other tasks use accuracy, including CoLA as in the paper.
@@ -42,3 +43,18 @@ def glue_table(groups: Mapping[str, Sequence[Finding]]) -> str:
         whole = f"{np.mean(means):.1f} ({len(means)} tasks)" if means else ""
         lines.append([kind, *(mean_cell(scores.get(task, []), digits=1) for task in tasks), whole])
     return table(["network", *tasks, "mean without failures"], lines)
+
+
+def seed_means(groups: Mapping[str, Sequence[Finding]], kind: str) -> np.ndarray:
+    """Returns the mean score over the tasks for each seed; empty if a task or seed is missing.
+
+    Failures are left out of the mean, as in the paper.
+
+    Args:
+      groups: the findings of each "TASK-KIND".
+      kind: a kind of network.
+    """
+    found = [groups.get(f"{task}-{kind}", ()) for task in GLUE]
+    if len({len(findings) for findings in found}) > 1:
+        return np.empty(0)
+    return np.nanmean([[score(each) for each in findings] for findings in found], axis=0)

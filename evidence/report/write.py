@@ -18,6 +18,7 @@ from evidence.pages.language import perplexity_table
 from evidence.report import figures
 from evidence.report.comparisons import COMPARISONS, decide
 from evidence.report.glue import glue_table
+from evidence.report.stability import stability_table
 from evidence.report.tables import (
     PAIRS,
     accuracy_table,
@@ -36,12 +37,17 @@ from fourier_attn import atomic, command, paths, style
 ENGINES = "Emulated engines and their exact twins"
 OWN_TABLES = {  # of tiers with several scores, or with too many models for the usual figures
     "glue": glue_table,
+    "stability": stability_table,
     "lm": perplexity_table,
     "skill_rates": skills.rates_table,
     "skills": skills.accuracies,
     "recall_pairs": skills.pair_accuracies,
 }
-OWN_FIGURES = {"skills": figures.task_map, "recall_pairs": figures.pair_curves}
+OWN_FIGURES = {
+    "stability": figures.rate_curves,
+    "skills": figures.task_map,
+    "recall_pairs": figures.pair_curves,
+}
 TASKS = {  # names of tasks, by their folder
     "imdb": "IMDb",
     "sst2": "SST-2",
@@ -56,8 +62,9 @@ TITLES = {
     "2": "Tier 2: the articles' network with norms first and our recipe, for two epochs",
     "toy": "Rehearsal on synthetic reviews (not a result)",
     "sst2": "SST-2, weights of the best epoch on validation",
+    "stability": "Learning rates of pre-training: accuracy on masked tokens, %, and seeds that train",
     "pretrain": "Pre-training: accuracy on masked tokens",
-    "glue": "GLUE: a small network, pre-trained and from scratch, on validation after the last epoch",
+    "glue": "GLUE: small networks after pre-training, on validation after the last epoch",
     "listing": "The articles' network with the recipe of their listing",
     "listops": "ListOps with at most 512 tokens",
     "bytes": "IMDb as 1,024 bytes, 1,000 steps",

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from evidence.suite import skills
+from evidence.suite import pretraining, skills
 from evidence.suite.models import Model, models, toy, trial
 from fourier_attn import command
 from fourier_attn.choices import check_choice
@@ -17,7 +17,6 @@ from fourier_attn.model import engine_fields
 from fourier_attn.studies import collect
 from launch import grid
 
-PRETRAINED = "pretrain-fnet-mini-0"  # the cell that GLUE starts from
 TWINS = ("-exact", "-engine")  # models on engines and their exact twins, which have sizes of their own
 
 
@@ -195,13 +194,10 @@ MODELS: dict[str, tuple[Model, ...]] = {
         {"identity": 0.05, "fnet": 0.06, "lambda": 0.08, "circular-1d": 0.2, "attention": 0.2},
         task="sst2",
     ),
-    "pretrain": models("pretrain", {"fnet-mini": 1.5}, seeds=1, task="pretraining"),
-    # Tasks of GLUE, the same network pre-trained and from scratch. Score: see `evidence.report.glue`.
-    "glue": tuple(
-        Model(f"{task}-{kind}", core_hours, f"configs/finetune.py:{task}", task=task, start=start)
-        for task, core_hours in {"rte": 0.055, "mrpc": 0.055, "stsb": 0.08, "cola": 0.11, "sst2": 0.5}.items()
-        for kind, start in (("pretrained", PRETRAINED), ("scratch", ""))
-    ),
+    # Pre-training: trials of learning rates, the networks that GLUE starts from, and its tasks.
+    "stability": pretraining.stability(),
+    "pretrain": pretraining.pretrained(),
+    "glue": pretraining.glue(),
     "bytes": models(
         "imdb_bytes", {"fnet": 3.0, "linear": 3.7, "lambda": 4.0, "long_conv": 4.0, "attention": 8.0}, seeds=1
     ),

@@ -14,7 +14,7 @@ from cells import written
 from conftest import run_here
 
 from evidence.report import write
-from evidence.suite import cells, ledger, start_weights, train
+from evidence.suite import cells, ledger, pretraining, start_weights, train
 from evidence.suite.ledger import Ledger, digest, pack, unpack
 from fourier_attn.config import with_architecture
 from fourier_attn.studies import collect
@@ -31,6 +31,9 @@ def test_answers_are_packed_without_loss(count: int) -> None:
     packed = pack(right)
     assert len(packed["bits"]) <= count / 6 + 4  # 6 bits in each letter, filled up to 4 of them
     np.testing.assert_array_equal(unpack(json.loads(json.dumps(packed))), right)
+
+
+PRETRAINED = pretraining.start("fnet-mini")
 
 
 def test_a_file_that_was_edited_is_noticed_and_put_aside(tmp_path: Path) -> None:
@@ -147,17 +150,17 @@ def test_one_seed_has_no_interval() -> None:
 
 
 def test_a_cell_that_goes_on_from_weights_has_all_knobs_that_these_do_not_bring() -> None:
-    cell, weights = cells.EVERY["glue-rte-pretrained-0"], cells.EVERY[cells.PRETRAINED].read()
+    cell, weights = cells.EVERY["glue-rte-fnet-mini-0"], cells.EVERY[PRETRAINED].read()
     settings = with_architecture(cell.read(), weights.model.to_dict())
-    settings.init_from = f"/elsewhere/runs/{cells.PRETRAINED}"
+    settings.init_from = f"/elsewhere/runs/{PRETRAINED}"
     knobs = collect.differing(collect.plain(settings))
     assert cell.differing(knobs) == ""
-    assert cell.differing(knobs | {"init_from": cells.PRETRAINED}) == ""  # as its file has it
+    assert cell.differing(knobs | {"init_from": PRETRAINED}) == ""  # as its file has it
     assert cell.differing(knobs | {"model.d": 8, "data.vocab": 60, "model.others.attention.heads": 2}) == ""
     assert cell.differing(knobs | {"data.length": 96}).startswith("data.length 96 there, as by default in")
     for knob in ("model.dropout", "model.mixer.method", "data.train_examples", "train.epochs"):
         assert knob in cell.differing(knobs | {knob: 7})
-    told = f"init_from as by default there, {cells.PRETRAINED!r} in configs/finetune.py:rte"
+    told = f"init_from as by default there, {PRETRAINED!r} in configs/finetune.py:rte"
     assert cell.differing({key: value for key, value in knobs.items() if key != "init_from"}) == told
     assert "init_from 'other' there" in cell.differing(knobs | {"init_from": "runs/other"})
 
@@ -218,13 +221,15 @@ def test_a_finding_names_its_start_and_its_weights(
 def test_cells_that_go_on_from_weights_need_these(tmp_path: Path) -> None:
     there = Ledger(tmp_path)
     with pytest.raises(ValueError, match=r"pretrain-fnet-mini-0 is not finished.*run --tier=pretrain first"):
-        train.check_start(tmp_path / cells.PRETRAINED, there)
-    path = written(tmp_path, cells.PRETRAINED)
+        train.check_start(tmp_path / PRETRAINED, there)
+    path = written(tmp_path, PRETRAINED)
     message = (
-        f"{path} says that these weights are trained, but they are not in {tmp_path / cells.PRETRAINED}; "
+        f"{path} says that these weights are trained, but they are not in {tmp_path / PRETRAINED}; "
         "copy the directory of that run there, or move the file away so that --tier=pretrain trains it again"
     )
     with pytest.raises(ValueError, match=re.escape(message)):
-        train.check_start(tmp_path / cells.PRETRAINED, Ledger(tmp_path))
-    assert {cell.start for cell in cells.cells("glue")} == {"", cells.PRETRAINED}
-    assert cells.PRETRAINED in {cell.name for cell in cells.cells("pretrain")}
+        train.check_start(tmp_path / PRETRAINED, Ledger(tmp_path))
+    assert {cell.start for cell in cells.cells("glue")} == {"", *map(pretraining.start, pretraining.NETWORKS)}
+    assert {cell.name for cell in cells.cells("pretrain")} >= {
+        c.start for c in cells.cells("glue") if c.start
+    }

@@ -15,7 +15,7 @@ from conftest import ROOT, run_here
 
 from evidence.report import write
 from evidence.suite import cells as suite
-from evidence.suite import train
+from evidence.suite import pretraining, train
 from evidence.suite.ledger import Ledger, digest, unpack
 from fourier_attn import config
 
@@ -147,7 +147,7 @@ def test_texts_of_pre_training_that_are_not_there(tmp_path: Path) -> None:
 def test_each_text_of_pre_training_is_looked_for(
     corpora: tuple[str, ...], exclude: tuple[str, ...], message: str, few_reviews: str
 ) -> None:
-    c = suite.EVERY[suite.PRETRAINED].read()
+    c = suite.EVERY[pretraining.start("fnet-mini")].read()
     c.data.corpora, c.data.exclude = corpora, exclude
     with pytest.raises(ValueError, match=message):
         train.check_texts(c.data, few_reviews)

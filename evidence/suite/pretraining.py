@@ -1,0 +1,78 @@
+"""Lists the networks that are pre-trained: trials of learning rates, then the networks that GLUE starts from.
+
+python -m evidence.suite.train --tier=stability
+python -m evidence.suite.train --tier=pretrain,glue
+"""
+
+from evidence.suite.models import Model
+
+# Architectures in size tiny, and the expected core-hours of a pass over WikiText-2.
+ARCHITECTURES = {"ff": 0.05, "fnet": 0.05, "linear": 0.05, "hybrid": 0.06, "bert": 0.07}
+TRIED = ("5e-4", "1e-3", "2e-3", "4e-3")  # learning rates
+TRAINED = 0.25  # accuracy on masked tokens from which a network counts as trained
+# Networks that GLUE starts from, and the expected core-hours of their pre-training.
+NETWORKS = {
+    "ff-tiny": 0.33,
+    "fnet-tiny": 0.35,
+    "linear-tiny": 0.36,
+    "random-tiny": 0.36,
+    "hybrid-tiny": 0.42,
+    "bert-tiny": 0.5,
+    "fnet-mini": 1.5,
+    "hybrid-mini": 1.9,
+    "bert-mini": 2.3,
+}
+# Tasks of GLUE, and the expected core-hours of a network of size mini.
+GLUE = {"rte": 0.055, "mrpc": 0.055, "stsb": 0.08, "cola": 0.11, "sst2": 0.5}
+SHARES = {"tiny": 0.25, "mini": 1.0}  # costs in proportion to those of size mini
+
+
+def start(network: str) -> str:
+    """Returns the name of the cell that pre-trains a network."""
+    return f"pretrain-{network}-0"
+
+
+def stability() -> tuple[Model, ...]:
+    """Returns the trials of learning rates: one pass over windows of 64 tokens of WikiText-2."""
+    texts = (
+        ("data.corpora", "('wikitext2',)"),
+        ("data.exclude", "()"),
+        ("data.length", "64"),
+        ("model.positions", "64"),
+        ("data.test_examples", "1"),
+        ("optim.warmup_steps", "100"),
+    )
+    return tuple(
+        Model(
+            f"{architecture}-rate-{rate}",
+            core_hours,
+            f"configs/pretrain.py:{architecture}-tiny",
+            knobs=(*texts, ("optim.learning_rate", rate)),
+            task="pretraining",
+        )
+        for architecture, core_hours in ARCHITECTURES.items()
+        for rate in TRIED
+    )
+
+
+def pretrained() -> tuple[Model, ...]:
+    """Returns the networks that GLUE starts from, pre-trained with one seed."""
+    return tuple(
+        Model(network, core_hours, f"configs/pretrain.py:{network}", 1, task="pretraining")
+        for network, core_hours in NETWORKS.items()
+    )
+
+
+def glue() -> tuple[Model, ...]:
+    """Returns each pre-trained network on each task of GLUE, and fnet-mini from scratch."""
+    return tuple(
+        Model(
+            f"{task}-{name}",
+            SHARES[name.split("-")[1]] * core_hours,
+            f"configs/finetune.py:{task}",
+            task=task,
+            start=start(name) if name in NETWORKS else "",
+        )
+        for task, core_hours in GLUE.items()
+        for name in ("fnet-mini-scratch", *NETWORKS)
+    )

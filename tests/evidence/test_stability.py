@@ -1,0 +1,70 @@
+"""Learning rates of pre-training: trials that count as trained, the best rate, and the verdict."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evidence.pages import claims
+from evidence.pages.markdown import NOT_RUN, Results
+from evidence.report import glue, stability
+from evidence.suite.pretraining import GLUE, TRIED
+
+
+def trials(**accuracies: list[float | None]) -> dict[str, list[dict[str, Any]]]:
+    """Returns three equal seeds for each architecture and rate."""
+    return {
+        f"{name}-rate-{rate}": [{"validation": [0.1, value]}] * 3
+        for name, values in accuracies.items()
+        for rate, value in zip(TRIED, values, strict=True)
+    }
+
+
+def test_a_row_has_the_seeds_that_train_and_the_smallest_best_rate() -> None:
+    table = stability.stability_table(trials(bert=[0.3, 0.3, 0.24, None]))
+    assert "| `bert` | 30.0 (3 of 3) | 30.0 (3 of 3) | 24.0 (0 of 3) | 0.0 (0 of 3) | 0.0005 |" in table
+    only = {"fnet-rate-2e-3": [{"validation": [0.4]}, {"validation": [0.2]}]}
+    assert (
+        f"| `fnet` | {NOT_RUN} | {NOT_RUN} | 30.0 (1 of 2) | {NOT_RUN} | 0.002 |"
+        in stability.stability_table(only)
+    )
+
+
+@pytest.mark.parametrize(
+    ("bert", "verdict"),
+    [
+        ([0.3, 0.3, 0.2, 0.2], claims.SUPPORTED),
+        ([0.3, 0.3, 0.3, 0.2], claims.REFUTED),
+        ([0.2, 0.2, 0.2, 0.3], claims.UNDECIDED),
+    ],
+)
+def test_more_rates_at_which_all_seeds_train(
+    bert: list[float | None], verdict: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = trials(fnet=[0.3, 0.3, 0.3, 0.2], bert=bert)
+    monkeypatch.setattr(claims, "published", lambda *_: found)
+    results = Results(tmp_path)
+    assert claims.steadier(results, "fnet", "bert").verdict == verdict
+    found["bert-rate-4e-3"] = found["bert-rate-4e-3"][:2]
+    assert claims.steadier(results, "fnet", "bert").verdict == claims.UNTESTED
+
+
+def test_the_share_of_glue_leaves_failures_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def found(task: str, value: float | None) -> dict[str, Any]:
+        return {"task": task, "epochs": [{"validation": {"accuracy": value, "f1": value, "spearman": value}}]}
+
+    groups = {
+        f"{task}-{kind}": [found(task, scale * value) for value in (0.5, 0.52, 0.51)]
+        for task in GLUE
+        for kind, scale in (("a", 1.0), ("b", 0.8))
+    }
+    np.testing.assert_allclose(glue.seed_means(groups, "a"), [0.5, 0.52, 0.51])
+    monkeypatch.setattr(claims, "published", lambda *_: groups)
+    judged = claims.share_of_glue(Results(tmp_path), "b", "a", 0.92)
+    assert judged.verdict == claims.REFUTED
+    assert "80.0 % of `a`" in judged.result
+    groups["stsb-b"][0] = found("stsb", None)
+    np.testing.assert_allclose(glue.seed_means(groups, "b"), [0.4, 0.416, 0.408])
+    del groups["rte-b"]
+    assert claims.share_of_glue(Results(tmp_path), "b", "a", 0.92).verdict == claims.UNTESTED
