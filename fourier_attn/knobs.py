@@ -77,7 +77,12 @@ def copied(part: P) -> P:
 
 
 def with_values(part: P, values: Mapping[str, Any]) -> P:
-    """Returns a copy of `part` with new values of some options, by dotted path, for example "optim.steps"."""
+    """Returns a copy of a part of a configuration with new values of some options.
+
+    Args:
+      part: the part, or a whole configuration, which stays as it is.
+      values: new values by dotted path, for example "optim.learning_rate".
+    """
     changed = copied(part)
     changed.update_from_flattened_dict(values)
     return changed

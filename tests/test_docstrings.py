@@ -100,6 +100,18 @@ def entries(node: ast.FunctionDef) -> list[str]:
     return ", ".join(re.findall(r"^  (\w+(?:, \w+)*): ", section, flags=re.MULTILINE)).split(", ")
 
 
+def test_exported_functions_and_methods_list_every_argument() -> None:
+    """In the section "Args:", which the API reference shows as a list."""
+    wrong = set()
+    for file, name in {found for init in PACKAGE.rglob("__init__.py") for found in exported(init)}:
+        chosen = [node for node in ast.parse(file.read_text()).body if getattr(node, "name", "") == name]
+        for node in public(chosen) if "standalone" not in file.parts else ():
+            missing = set(arguments(node)) - set(entries(node)) if isinstance(node, ast.FunctionDef) else ()
+            if missing:
+                wrong.add(f"{file.relative_to(ROOT)}: {node.name} does not list {', '.join(missing)}")
+    assert not wrong, "\n".join(sorted(wrong))
+
+
 def test_arguments_are_documented_once_and_exist() -> None:
     wrong = []
     for file in sorted(PACKAGE.rglob("*.py")):

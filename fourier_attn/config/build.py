@@ -166,6 +166,10 @@ def with_architecture(config: Config, part: dict[str, Any]) -> Config:
     """Returns a copy with the architecture of pretrained weights, given as the `model` part of their config.
 
     `TASK_KEYS`, the engines and the fields that say how a mixer computes stay those of `config`.
+
+    Args:
+      config: the complete configuration, which stays as it is.
+      part: the part `model` of the other configuration, as a dictionary.
     """
     adopted = copied(config)
     kept = {key: adopted.model[key] for key in TASK_KEYS}
@@ -185,7 +189,11 @@ def with_architecture(config: Config, part: dict[str, Any]) -> Config:
 
 
 def free_fields(mixer: str) -> tuple[str, ...]:
-    """Returns the fields of a mixer that are not part of its architecture: computation and engines."""
+    """Returns the fields of a mixer that are not part of its architecture: computation and engines.
+
+    Args:
+      mixer: name of the mixer, as in `MIXERS`.
+    """
     return (*named(model.find_mixer(mixer), COMPUTE), *model.engine_fields(mixer))
 
 

@@ -21,6 +21,10 @@ def mixer_name(config: Config, path: str) -> str:
 
     >>> mixer_name(config, "model.others.lambda.heads")  # doctest: +SKIP
     'lambda'
+
+    Args:
+      config: the complete configuration.
+      path: dotted path of an option.
     """
     found = MIXER.match(path)
     return (found[1] or config.model.mixer.name) if found else ""

@@ -124,7 +124,11 @@ class TokenEmbedding(nn.Module):
 
     @staticmethod
     def example(config: Any) -> jax.ShapeDtypeStruct:
-        """Returns shape and dtype of the inputs of a batch of one."""
+        """Returns shape and dtype of the inputs of a batch of one.
+
+        Args:
+          config: the part `model` of the configuration.
+        """
         return jax.ShapeDtypeStruct((1, 1), jnp.int32)
 
     @nn.compact
@@ -233,12 +237,20 @@ class PatchEmbedding(nn.Module):
 
     @staticmethod
     def example(config: Any) -> jax.ShapeDtypeStruct:
-        """Returns shape and dtype of the inputs of a batch of one."""
+        """Returns shape and dtype of the inputs of a batch of one.
+
+        Args:
+          config: the part `model` of the configuration.
+        """
         return jax.ShapeDtypeStruct((1, *config["image"]), jnp.uint8)
 
     @staticmethod
     def grid(config: Any) -> tuple[int, int]:
-        """Returns rows and columns of the patches."""
+        """Returns rows and columns of the patches.
+
+        Args:
+          config: the part `model` of the configuration.
+        """
         return grid_of_patches(tuple(config["image"]), config["patch"], config["stride"], config["pad_image"])
 
     @nn.compact

@@ -344,6 +344,8 @@ class Engine:
     def replace(self, **changes: Any) -> "Engine":
         """Returns this engine with other parameters, each by its own name, or with other groups.
 
+        Args:
+          changes: the new value of each parameter or group, by its name.
         Raises: ValueError for a name that is unknown, or a value that cannot be.
         """
         own = [field.name for field in dataclasses.fields(self)]

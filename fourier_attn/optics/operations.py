@@ -134,6 +134,9 @@ def optical_fourier_mix(
     With detection "homodyne_re" the last stage measures the real part alone, without pairs.
 
     Args:
+      x: examples of t tokens and d features, shape (*b, t, d).
+      engine: the engine, with its aperture.
+      key: PRNG key of the noise; None is enough for an engine without noise.
       prefer: "error" or "passes", see `fourier_attn.optics.transform_plan`.
     Masking: none; every output depends on every input.
     Raises: ValueError for sizes that no plan covers, or a missing key.
@@ -175,8 +178,11 @@ def optical_circular_correlate(
     kept, 3 x 3 of a 5 x 5 aperture for a 3 x 3 kernel; or the signal goes through stages, where that is less.
 
     Args:
-      x: vectors; with `shape` = (d1, d2) images, row by row.
+      x: vectors, shape (*b, d); with `shape` = (d1, d2) images, row by row.
       kernel: (h, r), or (h, r1, r2) with `shape`; its spectrum is computed digitally.
+      engine: the engine, with its aperture.
+      key: PRNG key of the noise; None is enough for an engine without noise.
+      shape: (d1, d2) of the images with d = d1 d2; None, the default, is for vectors.
       boundary: "circular", "zero" or "valid".
       multiply: "digital", or "modulator": a second bank of modulators multiplies by the spectrum as the
         second pass is written, with its own quantisation; for tiles of the aperture's size only.

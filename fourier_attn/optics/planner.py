@@ -57,7 +57,11 @@ class Plan(NamedTuple):
     lots: int = 0
 
     def load(self, times: float | int = 1) -> dict[str, Any]:
-        """Returns the arguments of `cost.energy` and `cost.seconds` for a number of such operations."""
+        """Returns the arguments of `cost.energy` and `cost.seconds` for a number of such operations.
+
+        Args:
+          times: number of operations; default 1.
+        """
         names = ("frames", "factors", "lots", "digital_flops", "digital_bytes")
         return {name: times * getattr(self, name) for name in names}
 
@@ -101,7 +105,9 @@ def plan(
       x, kernel: shapes of the operation's arguments; the values and the table R of "position_lambda", and the
         transmissions of "4f" as its kernel.
       engine: the engine, with its aperture.
-      axes, shape (or grid), boundary, multiply, prefer: as the operation has them.
+      axes: of the transform of "dft"; default the last two.
+      shape: (d1, d2) of images in rows, or the grid of "position_lambda"; None, the default, is one axis.
+      boundary, multiply, prefer: as the operation has them; defaults "circular", "digital" and "error".
       real: whether the arguments of "dft", or of a correlator, are real; None, the default, is complex for
         "dft" and real for correlators. A pair says it of input and kernel.
       encoding, signed: of correlators, as the operation has them.

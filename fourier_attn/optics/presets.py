@@ -202,6 +202,8 @@ def preset(name: str) -> Engine:
     What a file does not say is ideal, or the preset's. A square aperture need not be named; another one is
     the file's entry `shape`. `Engine.from_file` says what a file holds.
 
+    Args:
+      name: key of `PRESETS`, a file, or both with a colon between them.
     Raises: ValueError for a name that is not in `PRESETS`, and for a file that cannot be used.
     """
     base, _, file = name.rpartition(":")

@@ -10,6 +10,10 @@ def decode(tokenizer: Any, ids: Sequence[int]) -> str:
     """Returns the text of token ids, without special tokens.
 
     A tokenizer of words puts spaces between words. Invalid UTF-8 becomes the replacement character.
+
+    Args:
+      tokenizer: the tokenizer of a run.
+      ids: of the tokens, in order.
     """
     byte_level = isinstance(getattr(tokenizer, "pre_tokenizer", None), pre_tokenizers.ByteLevel)
     if byte_level and tokenizer.decoder is None:  # the tokenizer of bytes

@@ -30,6 +30,8 @@ class Special(NamedTuple):
 def special(tokenizer: Any) -> Special:
     """Returns the special ids of a tokenizer.
 
+    Args:
+      tokenizer: the tokenizer of a run.
     Raises: ValueError for a tokenizer without padding or unknown token.
     """
 
@@ -161,7 +163,13 @@ def encode_questions(tokenizer: Any, texts: Sequence[str], length: int) -> np.nd
 
 
 def check_known(tokenizer: Any, text: str) -> None:
-    """Checks that a tokenizer knows all words of a text. Raises: ValueError."""
+    """Checks that a tokenizer knows all words of a text.
+
+    Args:
+      tokenizer: the tokenizer of a run.
+      text: a question.
+    Raises: ValueError for a word that becomes the unknown token.
+    """
     unknown = special(tokenizer).unknown
     if unknown in ids_of(tokenizer, [text])[0][0]:
         words = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]

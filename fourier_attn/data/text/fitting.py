@@ -142,10 +142,12 @@ def names_file(kind: str) -> bool:
 
 
 def check_kind(kind: str, vocab: int) -> None:
-    """Checks the values of `data.tokenizer` and `data.vocab`. Raises: ValueError.
+    """Checks the values of `data.tokenizer` and `data.vocab`.
 
     Args:
       kind: `data.tokenizer` of the configuration.
+      vocab: `data.vocab`, the largest size of the vocabulary.
+    Raises: ValueError for an unknown tokenizer, or a vocabulary without room for words.
     """
     if names_file(kind):
         return

@@ -146,13 +146,21 @@ def _from_json(contents: bytes) -> Tokenizer:
 
 
 def save_tokenizer(tokenizer: Any, directory: Path) -> None:
-    """Writes the tokenizer of a run into its directory."""
+    """Writes the tokenizer of a run into its directory, as tokenizer.json.
+
+    Args:
+      tokenizer: a tokenizer of the library `tokenizers`.
+      directory: of the run.
+    """
     atomic.write(directory / "tokenizer.json", tokenizer.to_str().encode("utf-8"))
 
 
 def copy_tokenizer(source: Path, directory: Path) -> None:
-    """Copies the tokenizer file `source` into a run's directory, byte for byte, so that no score is rounded.
+    """Copies a tokenizer file into a run's directory, byte for byte, so that no score is rounded.
 
+    Args:
+      source: the file.
+      directory: of the run.
     Raises: ValueError for a file that is not a usable tokenizer.
     """
     load_tokenizer(source)

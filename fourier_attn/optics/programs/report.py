@@ -72,7 +72,11 @@ class Report:
         return tuple(row for row in self.rows if row.seconds)
 
     def total(self, quantity: str) -> dict[str, float]:
-        """Returns the "seconds" or "joules" of all optical call sites, at each corner."""
+        """Returns the time or the energy of all optical call sites together, at each corner.
+
+        Args:
+          quantity: "seconds" or "joules".
+        """
         values = [getattr(row, quantity) for row in self.optical]
         return (
             {corner: sum((value[corner] for value in values), 0.0) for corner in CORNERS}

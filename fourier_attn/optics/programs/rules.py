@@ -55,7 +55,11 @@ class Rule:
         object.__setattr__(self, "engine", built(self.engine))
 
     def holds(self, site: CallSite) -> bool:
-        """Says whether the rule is about a call site."""
+        """Says whether the rule is about a call site.
+
+        Args:
+          site: the call site.
+        """
         points = math.prod(site.sizes)
         return (
             (site.kind in self.kinds if self.kinds else site.kind != "matrix")
