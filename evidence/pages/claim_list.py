@@ -136,7 +136,7 @@ CLAIMS = (
         GROWTH,
     ),
     Claim(
-        "lambda layers are as accurate as attention after as many epochs",
+        "lambda layers are as accurate as attention after the same number of epochs",
         ARTICLES,
         partial(claims.compared, model="lambda", against="attention"),
         FINDINGS,

@@ -248,7 +248,7 @@ def joules_against_gpu(results: Results) -> Judged:
         card[theirs] / (engine[ours]["total"] / batch)
         for theirs, ours in (("low", "high"), ("typical", "typical"), ("high", "low"))
     )
-    words = f"A100 over `chip_11x11`: {ratio(typical, low, high)}"
+    words = f"energy, A100 / `chip_11x11`: {ratio(typical, low, high)}"
     return Judged(over(typical, low, high, 100.0), words)
 
 
@@ -261,7 +261,7 @@ def joules_of_circular(results: Results) -> Judged:
         processor["joules"][theirs] / best["joules"][ours]
         for theirs, ours in (("low", "high"), ("typical", "typical"), ("high", "low"))
     )
-    words = f"processor over emulated engine of 5 x 5 pixels: {ratio(typical, low, high)}"
+    words = f"energy, processor / emulated engine of 5 x 5 pixels: {ratio(typical, low, high)}"
     return Judged(over(typical, low, high, 10.0), words)
 
 

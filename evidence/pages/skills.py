@@ -16,8 +16,14 @@ Groups = Mapping[str, Sequence[Finding]]  # findings of each "TASK-NETWORK", or 
 
 
 def skills_table(results: Results) -> str:
-    """Tabulates the test accuracy of each network on each task, next to that of chance."""
-    return accuracies(published(results.root, "skills"))
+    """Tabulates the test accuracy of networks on each task, next to that of chance.
+
+    A network that was trained on `recall` alone has no row. `recall_table` has its result, and the open
+    questions list its missing runs.
+    """
+    groups = published(results.root, "skills")
+    known = {name.partition("-")[2] for name in groups if not name.startswith("recall-")}
+    return accuracies({name: found for name, found in groups.items() if name.partition("-")[2] in known})
 
 
 def recall_table(results: Results) -> str:

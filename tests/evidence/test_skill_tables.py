@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT
 
 from evidence.pages import skills
-from evidence.pages.markdown import NOT_RUN
+from evidence.pages.markdown import NOT_RUN, Results
 from evidence.suite import rates
 from evidence.suite import skills as suite
 from evidence.suite.ledger import one_answer
@@ -30,6 +30,15 @@ def test_a_column_has_the_chance_of_its_task_and_says_what_was_not_run() -> None
     assert lines[2] == "| chance | 0.8 | 7.1 |"  # one of 128 values, 1 / 14
     assert f"| `identity` | 1.0 (1) | {NOT_RUN} |" in lines
     assert f"| `conv_attention` | {NOT_RUN} | 100.0 (1) |" in lines
+
+
+def test_the_page_leaves_out_networks_with_recall_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their rows would say nothing but "not yet run", which belongs to the open questions."""
+    names = ("recall-identity", "recall-conv_linear", "induction-identity")
+    monkeypatch.setattr(skills, "published", lambda *_: {name: [found("", 1.0)] for name in names})
+    text = skills.skills_table(Results(ROOT))
+    assert text.count("100.0 (1)") == 2
+    assert NOT_RUN not in text
 
 
 def test_the_share_of_seeds_that_solve_a_task_has_an_interval_and_a_step() -> None:
