@@ -179,7 +179,7 @@ def definition(name: str, facts: Iterable[str], text: str, within: str = "") -> 
 
 def _sentence(text: str) -> str:
     text = escaped(" ".join(text.split()))
-    if re.match(r"[a-z]{2,}(?:[ ,;]|: )", text):
+    if re.match(r"[a-z]{2,}(-[a-z]+)*(?:[ ,;]|: )", text):
         text = text[:1].upper() + text[1:]
     return text if not text or text.endswith((".", ":")) else f"{text}."
 

@@ -250,7 +250,7 @@ def _whole(name: str, x: Any) -> Any:
     signed = jax.dtypes.canonicalize_dtype(jnp.int64) if x.dtype.itemsize > 4 else jnp.dtype(jnp.int32)
     bounds = jnp.iinfo(signed)
     if known(x) and not _within(x, bounds.min, bounds.max):
-        raise ValueError(f"{name} has numbers {_range(x)}, beyond {bounds.bits} bits")
+        raise ValueError(f"{name} has numbers {_range(x)}, beyond {bounds.bits} bits; use smaller numbers")
     if x.dtype.itemsize >= signed.itemsize and not known(x):
         x = jnp.minimum(x, jnp.asarray(bounds.max, x.dtype))  # a cast would make them negative
     return x.astype(signed)

@@ -113,7 +113,9 @@ def fold(
     *b, t, _, _, c = y.shape
     step, (rows, cols) = stride or patch, grid_of_patches(image, patch, stride, pad)
     if t != rows * cols:
-        raise ValueError(f"{t} patches do not fill the grid of {rows} x {cols} of an image {image[:2]}")
+        raise ValueError(
+            f"{t} patches do not fill the grid of {rows} x {cols} of an image {image[:2]}; give {rows * cols}"
+        )
     whole = jnp.swapaxes(y.reshape(*b, rows, cols, patch, patch, c), -4, -3)
     whole = _joined(_joined(whole, -3, cols, patch, step), -4, rows, patch, step)
     return whole[..., : image[0], : image[1], :]

@@ -141,7 +141,10 @@ def interpolate(
         return table
     extra = table.shape[0] - math.prod(source)
     if extra < 0 or len(source) != len(target):
-        raise ValueError(f"a table of {table.shape[0]} rows does not fit the grids {source} and {target}")
+        raise ValueError(
+            f"a table of {table.shape[0]} rows does not fit the grids {source} and {target}; give at least "
+            f"{math.prod(source)} rows, and grids with equally many axes"
+        )
     width = table.shape[-1]
     if 0 in (width, *source, *target):
         return jnp.zeros((extra + math.prod(target), width), table.dtype)

@@ -121,7 +121,7 @@ def fit_device(
     probes, readings, reference = recording
     if math.prod(shape) != probes.shape[1]:
         raise ValueError(
-            f"shape={shape} has {math.prod(shape)} pixels, and the probes have {probes.shape[1]}"
+            f"shape={shape} has {math.prod(shape)} pixels, the probes have {probes.shape[1]}; change either"
         )
     if not 0 < share < 1:
         raise ValueError(f"share={share} of held-out probes must be between 0 and 1; give 0.2")

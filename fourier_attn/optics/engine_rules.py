@@ -53,7 +53,9 @@ def _check_measured(engine: Any) -> None:
     factors = (engine.input_factors, engine.output_factors)
     for name, values in zip(("input_factors", "output_factors"), factors, strict=True):
         if isinstance(values, np.ndarray) and values.shape != engine.shape:
-            raise ValueError(f"{name} of shape {values.shape} are not of the aperture {engine.shape}")
+            raise ValueError(
+                f"{name} of shape {values.shape} must have the shape of the aperture, {engine.shape}"
+            )
     whole = engine.modulator.encode == "complex" and engine.linear
     if any(values is not None for values in factors) and not (
         whole and engine.receiver.detection != "homodyne_re"

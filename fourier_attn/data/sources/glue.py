@@ -283,6 +283,7 @@ def _answer(task: Glue, prediction: Any) -> str:
         return f"{min(max(number, 0.0), 5.0):.3f}"
     if number not in range(len(task.labels)):
         raise ValueError(
-            f"prediction {prediction} is not one of the {len(task.labels)} classes of {task.folder}"
+            f"prediction {prediction} is not one of the {len(task.labels)} classes of {task.folder}; use a "
+            "network that was trained on this task"
         )
     return task.labels[int(number)] if task.named else str(int(number))

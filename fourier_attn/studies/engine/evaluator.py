@@ -33,7 +33,8 @@ def run_engine(directory: Path, config: Config) -> Engine | None:
     """
     if not model.engine_fields(config.model.mixer.name):
         raise ValueError(
-            f"workdir={directory} has the mixer {config.model.mixer.name!r}, without optical form"
+            f"workdir={directory} has the mixer {config.model.mixer.name!r}, without optical form; name a "
+            "run with another mixer"
         )
     return model.engine_of(config.model.mixer)
 

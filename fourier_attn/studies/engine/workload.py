@@ -73,7 +73,7 @@ def _fourier(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
 
     def planned(engine: Engine) -> Plan:
         if grid:
-            raise ValueError(f"grid={grid} has no optical form")
+            raise ValueError(f"grid={grid} has no optical form; use grid=()")
         return plan("fourier_mix", (b, t, d), engine, prefer=fields["prefer"])
 
     axes = "F_rows F_columns" if grid else "F_t"
@@ -117,7 +117,7 @@ def _lambda(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
 
     def planned(engine: Engine) -> Plan:
         if causal:
-            raise ValueError("causal=True has no optical form")
+            raise ValueError("causal=True has no optical form; use causal=False")
         shapes = {"kernel": position, "shape": grid}
         return plan("position_lambda", (b, t, v, u), engine, prefer=fields["prefer"], **shapes)
 
@@ -145,7 +145,7 @@ def _spectral(fields: dict[str, Any], b: int, t: int, d: int) -> Work:
 
     def planned(engine: Engine) -> Plan:
         if exact.get("causal"):
-            raise ValueError("causal=True has no optical form")
+            raise ValueError("causal=True has no optical form; use causal=False")
         rules = (Rule(engine, prefer=fields["prefer"]),)
         return plan_program(apply, (tokens, weights), engine, rules=rules, argnums=0)
 

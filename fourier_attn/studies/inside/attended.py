@@ -65,7 +65,8 @@ def look(directory: Path, name: str) -> list[dict[str, Any]]:
         raise ValueError(f"workdir={directory} is a run on {config.data.task!r}; name one on shapes")
     if model.grid(config.model) != (shapes.GRID,) * 2 or config.model.class_token:
         raise ValueError(
-            f"workdir={directory} has other tokens than the {shapes.GRID} x {shapes.GRID} cells of shapes"
+            f"workdir={directory} has other tokens than the {shapes.GRID} x {shapes.GRID} cells of shapes; "
+            "name a run without a class token, with one patch for each cell"
         )
     splits = load_splits(config, directory, flags.FLAGS.data_dir)
     test, seeds = splits.test, config.train.seeds
