@@ -2,15 +2,16 @@
 
 A docstring is paragraphs, indented blocks that are shown as they stand, and sections at its end: `Args:` and
 `Parameters:` name things, `Returns:`, `Shapes:`, `Units:`, `Masking:`, `Raises:` and `Source:` say something.
-In its text, dollar signs surround an equation in plain notation, which `mathematics.py` reads.
+In its text, dollar signs surround an equation in plain notation, which `evidence/pages/equations.py` reads.
 """
 
 import itertools
 import re
 from typing import Any
 
-from mathematics import around
 from sphinx.application import Sphinx
+
+from evidence.pages.equations import around
 
 SECTION = re.compile(r"(Args|Returns|Raises|Shapes|Units|Masking|Source|Parameters): ?(.*)")
 ENTRY = re.compile(r"([\w.*]+(?:, [\w.*]+)*): (.*)")

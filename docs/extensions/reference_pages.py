@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from absl import flags
-from mathematics import around
 
+from evidence.pages.equations import around
 from fourier_attn.config.describe import Option, every_option
 from fourier_attn.config.options import PARTS, RECIPES
 from fourier_attn.data.tasks import TASKS

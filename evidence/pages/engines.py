@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from evidence.pages.equations import around
 from evidence.pages.markdown import Results, table
 from fourier_attn.optics import Engine
 from fourier_attn.optics.engine_spec import every_parameter
@@ -23,8 +24,13 @@ def parameters(results: Results, group: str) -> str:
         if at != group:
             continue
         value = "off" if default is None else f"{default:g}" if isinstance(default, float) else str(default)
-        lines.append([f"`{name}`", value, what.unit, _range(what), _growth(what), what.text])
+        lines.append([f"`{name}`", value, what.unit, _range(what), _growth(what), latex(what.text)])
     return table(["parameter", "default", "unit", "values", "noise x k", "meaning"], lines)
+
+
+def latex(text: str) -> str:
+    """Returns a description with its equations as LaTeX, as pages need them."""
+    return around(text, str, "${}$")
 
 
 def _range(what: Parameter) -> str:
@@ -39,8 +45,8 @@ def _range(what: Parameter) -> str:
 
 def _growth(what: Parameter) -> str:
     if what.noise_power is not None:
-        return "k" if what.noise_power == 1 else f"k^{what.noise_power}"
-    return f"{'+' if what.noise_db > 0 else '-'} 20 log10(k) dB" if what.noise_db else ""
+        return "k" if what.noise_power == 1 else f"$k^{{{what.noise_power}}}$"
+    return rf"${'+' if what.noise_db > 0 else '-'} 20 \log_{{10}} k$ dB" if what.noise_db else ""
 
 
 def kinds(results: Results) -> str:
@@ -52,7 +58,7 @@ def kinds(results: Results) -> str:
     lines = []
     for name, kind in MODULATOR_TYPES.items():
         power, unit = next((p, u) for p, u in ((1e9, "GHz"), (1e3, "kHz"), (1.0, "Hz")) if kind.speed_hz >= p)
-        speed = f"{kind.speed_hz / power:.4g} {unit}{' / (2^b - 1) for b bits' if kind.binary else ''}"
+        speed = f"{kind.speed_hz / power:.4g} {unit}{' / $(2^b - 1)$ for b bits' if kind.binary else ''}"
         lines.append([f"`{name}`", speed, kind.source])
     return table(["kind", "fastest frame rate", "source"], lines)
 

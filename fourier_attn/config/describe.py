@@ -68,7 +68,7 @@ def describe() -> Iterator[str]:
         if title not in ("", *PARTS):
             yield f"\n{title}"
         for option in section:
-            yield from _line(option.name, option.default, option.text)
+            yield from _line(option.name, option.default, option.text.replace("$", ""))
     for title, table in (
         ("tasks", {name: task.defaults for name, task in TASKS.items()}),
         ("recipes", RECIPES),

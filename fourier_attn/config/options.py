@@ -72,7 +72,7 @@ class OptimConfig(Part, Protocol):
     )
     eps: float = knob(
         1e-8,
-        'added to the root of the mean squared gradient (Adam); for "adafactor" eps^2 is added to the '
+        'added to the root of the mean squared gradient (Adam); for "adafactor" $eps^2$ is added to the '
         'squared gradient; for "muon" eps is added to the norm of a matrix',
         between(1e-15, 1.0),
     )

@@ -112,7 +112,7 @@ class DataConfig(Part, Protocol):
     pairs: int = knob(4, "number of pairs of a key and a value, for the recall tasks", at_least(1))
     power: float = knob(
         0.01,
-        "exponent a in the probability x^(a - 1) of a query's gap, for the recall tasks; small: short gaps",
+        "exponent a in the probability $x^(a - 1)$ of a query's gap, for the recall tasks; small: short gaps",
         at_most(100.0, positive),
     )
     longest: int = knob(

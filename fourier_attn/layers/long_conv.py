@@ -29,10 +29,10 @@ class LongConvolution(OnEngine):
         (1, 4, 8)
 
     Parameters: `kernel` (2 length - 1, d), with lag 0 in the middle; (length, d) if causal, from lag 0 on, or
-    circular, with lag k in row k mod length. Tap k starts normal with a deviation proportional to 1 / (1 +
-    |k|), and the variances sum to 1. White noise then keeps its size, near tokens count most, and no tap
-    starts so small that its gradient vanishes. The publication uses exponential decays of several rates, and
-    shrinks small taps to zero in training.
+    circular, with lag k in row k mod length. Tap k starts normal with a deviation proportional to
+    $1 / (1 + |k|)$, and the variances sum to 1. White noise then keeps its size, near tokens count most, and
+    no tap starts so small that its gradient vanishes. The publication uses exponential decays of several
+    rates, and shrinks small taps to zero in training.
 
     Args:
       length: number of tokens of the longest sequence. A shorter sequence uses the taps that reach within it.

@@ -65,7 +65,7 @@ def kept_share(settling_s: Any, frame_rate_hz: Any) -> Float[Array, ""]:
 
     Args:
       settling_s: tau, time constant of the modulators.
-      frame_rate_hz: 1 / T, passes per second.
+      frame_rate_hz: $1 / T$, passes per second.
     """
     times = jnp.asarray(settling_s * frame_rate_hz)
     slow = times > 0

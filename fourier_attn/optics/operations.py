@@ -182,7 +182,7 @@ def optical_circular_correlate(
       kernel: (h, r), or (h, r1, r2) with `shape`; its spectrum is computed digitally.
       engine: the engine, with its aperture.
       key: PRNG key of the noise; None is enough for an engine without noise.
-      shape: (d1, d2) of the images with d = d1 d2; None, the default, is for vectors.
+      shape: (d1, d2) of the images, $d = d1 d2$; None, the default, is for vectors.
       boundary: "circular", "zero" or "valid".
       multiply: "digital", or "modulator": a second bank of modulators multiplies by the spectrum as the
         second pass is written, with its own quantisation; for tiles of the aperture's size only.

@@ -28,7 +28,7 @@ class Parameter(NamedTuple):
       least, most: its range; infinite values switch an effect off.
       words: that are allowed.
       noise_power: noise k times as strong is the value times k to this power; None: it is not noise.
-      noise_db: noise k times as strong is the value plus this times 20 log10(k) dB; 0: it is not.
+      noise_db: noise k times as strong is the value plus this times $20 log_10(k)$ dB; 0: it is not.
       static: whether the compiled program depends on it; all others may be traced.
     """
 

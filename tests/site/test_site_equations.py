@@ -1,4 +1,4 @@
-"""Equations in plain text become MathML, and nothing else does: docs/extensions/mathematics.py.
+"""Equations in plain text become MathML, and nothing else does: evidence/pages/equations.py.
 
 What is shown is compared with the text by its value: both are computed with whole numbers modulo a prime, in
 which every name stands for a number of its own, and every function for an arbitrary one.
@@ -16,11 +16,17 @@ import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
 from xml.etree import ElementTree
 
 import pytest
 from conftest import ROOT
+
+from evidence.pages import equations
+from evidence.pages.engines import parameters
+from evidence.pages.markdown import Results
+from fourier_attn.config.describe import every_option
+from fourier_attn.optics import Engine
+from fourier_attn.optics.engine_spec import every_parameter
 
 nodes = pytest.importorskip("docutils.nodes")
 publish_doctree = pytest.importorskip("docutils.core").publish_doctree
@@ -45,31 +51,19 @@ RELATIONS = (",", ";", "=", "<", ">", "<=", ">=", "->", "~")
 Value = int | tuple
 
 
-class Extensions(NamedTuple):
-    """The site's own extensions."""
-
-    mathematics: ModuleType
-    docstrings: ModuleType
-
-
 @pytest.fixture(scope="module")
-def site() -> Extensions:
+def docstring_pages() -> ModuleType:
+    """The site's extension that reads docstrings."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "docs" / "extensions")
-        found = Extensions(*map(importlib.import_module, Extensions._fields))
-    for name in Extensions._fields:
-        sys.modules.pop(name)
+        found = importlib.import_module("docstrings")
+    sys.modules.pop("docstrings")
     return found
 
 
 @pytest.fixture(scope="module")
-def literal(site: Extensions) -> list[tuple[str, str]]:
-    return list(blocks(site))
-
-
-@pytest.fixture
-def mathematics(site: Extensions) -> ModuleType:
-    return site.mathematics
+def literal(docstring_pages: ModuleType) -> list[tuple[str, str]]:
+    return list(blocks(docstring_pages))
 
 
 class Evaluator:
@@ -200,13 +194,13 @@ CODE = ("python", ".venv", "pip ", "make ", "kubectl ", "<", "[CLS]", "[project"
 FORMULA = re.compile(r"\S (=|~|<=) \S|\bsum_|\bsqrt\(|\bexp\(|\^|[\w)\]'] [+-] [\w(]")
 
 
-def blocks(site: Extensions) -> Iterator[tuple[str, str]]:
+def blocks(docstring_pages: ModuleType) -> Iterator[tuple[str, str]]:
     """Place and text of every literal block without a language: of docstrings, pages and notebooks."""
     for room in ("fourier_attn", "evidence", "launch"):
         texts = []
         for path in sorted((ROOT / room).rglob("*.py")):
             for name, docstring in docstrings_of(ast.parse(path.read_text())):
-                text = "\n".join(site.docstrings.to_rst(docstring.splitlines()))
+                text = "\n".join(docstring_pages.to_rst(docstring.splitlines()))
                 if "::\n" in text:
                     texts.append(f"{path.relative_to(ROOT)}:{name}\n\n{text}")
         place = ""
@@ -269,13 +263,13 @@ def same(text: str, latex: str) -> bool:
     return Evaluator(text).listed("") == Evaluator(shown).listed("")
 
 
-def test_equations_become_latex(mathematics: ModuleType) -> None:
-    assert mathematics.to_latex("y[i] = x_j / sqrt(k)") == r"{y}_{i} = \frac{{x}_{j}}{\sqrt{k}}"
-    assert mathematics.lines_of("y = F x      a remark") == [("y = F x", "a remark")]
-    (both,) = mathematics.lines_of("y = F x,    z = G x")
+def test_equations_become_latex() -> None:
+    assert equations.to_latex("y[i] = x_j / sqrt(k)") == r"{y}_{i} = \frac{{x}_{j}}{\sqrt{k}}"
+    assert equations.lines_of("y = F x      a remark") == [("y = F x", "a remark")]
+    (both,) = equations.lines_of("y = F x,    z = G x")
     assert both == (r"y = F x , \quad z = G x", "")
     for text in ("python -m this --a=b", "CPU   rfft", "y = (x"):
-        assert mathematics.lines_of(text) is None, text
+        assert equations.lines_of(text) is None, text
 
 
 @pytest.mark.parametrize(
@@ -288,18 +282,18 @@ def test_equations_become_latex(mathematics: ModuleType) -> None:
         ("y = x[p - r // 2]", r"y = {x}_{p - \frac{r}{2}}"),
     ],
 )
-def test_a_fraction_takes_whole_functions(text: str, wrong: str, mathematics: ModuleType) -> None:
+def test_a_fraction_takes_whole_functions(text: str, wrong: str) -> None:
     """And the comparison sees where it does not."""
-    assert same(text, mathematics.to_latex(text))
+    assert same(text, equations.to_latex(text))
     assert not same(text, wrong)
 
 
-def test_every_equation_means_what_its_text_says(site: Extensions, literal: list[tuple[str, str]]) -> None:
-    found = [(place, block) for place, block in literal if site.mathematics.lines_of(block)]
+def test_every_equation_means_what_its_text_says(literal: list[tuple[str, str]]) -> None:
+    found = [(place, block) for place, block in literal if equations.lines_of(block)]
     assert len(found) > 60
     for place, block in found:
-        texts = [site.mathematics.REMARK.split(line.strip(), maxsplit=1)[0] for line in block.splitlines()]
-        for text, (latex, _) in zip(texts, site.mathematics.lines_of(block), strict=True):
+        texts = [equations.REMARK.split(line.strip(), maxsplit=1)[0] for line in block.splitlines()]
+        for text, (latex, _) in zip(texts, equations.lines_of(block), strict=True):
             assert not re.search(r"/ sum\b|/ d [a-z]", text), f"{place}: {text}: bracket what is divided"
             assert same(text, latex), f"{place}: {text}\n{latex}"
 
@@ -308,17 +302,40 @@ SHOWN = re.compile(r":math:`([^`]*)`")
 MOST = 44  # letters of an equation within a sentence; a longer one is a block
 
 
-def test_every_equation_in_a_sentence_means_what_its_text_says(site: Extensions) -> None:
+def test_every_equation_in_a_sentence_means_what_its_text_says(docstring_pages: ModuleType) -> None:
     found = 0
     for place, docstring in docstrings():
-        texts = site.mathematics.INLINE.findall(re.sub(r"`[^`]*`", "", docstring))
-        shown = SHOWN.findall("\n".join(site.docstrings.to_rst(docstring.splitlines())))
+        texts = equations.INLINE.findall(re.sub(r"`[^`]*`", "", docstring))
+        shown = SHOWN.findall("\n".join(docstring_pages.to_rst(docstring.splitlines())))
         assert len(texts) == len(shown), f"{place}: {texts}: keep an equation on one line, and code out of it"
         for text, latex in zip(texts, shown, strict=True):
             assert len(text) <= MOST, f"{place}: {text}: make it an indented block"
             assert same(text, latex), f"{place}: {text}\n{latex}"
         found += len(texts)
     assert found > 200
+
+
+def test_every_equation_of_an_option_means_what_its_text_says() -> None:
+    found = 0
+    for place, text in option_texts():
+        for latex in SHOWN.findall(equations.around(text, str, ":math:`{}`")):
+            plain = equations.INLINE.findall(text)
+            assert any(same(each, latex) for each in plain), f"{place}: {plain}\n{latex}"
+            found += 1
+    assert found > 20
+
+
+def option_texts() -> Iterator[tuple[str, str]]:
+    """Yields name and description of all options, and of an engine's parameters without their units."""
+    for title, options in every_option():
+        if title != "model.mixer.engine":
+            yield from ((option.name, option.text) for option in options)
+    yield from ((name, what.text) for _, name, what, _ in every_parameter(Engine()))
+
+
+def test_a_table_of_parameters_has_equations_as_latex() -> None:
+    table = parameters(Results(ROOT), "modulator")
+    assert r"$\sqrt{1 - {a}^{2}}$" in table
 
 
 def docstrings() -> Iterator[tuple[str, str]]:
@@ -335,13 +352,14 @@ def docstrings() -> Iterator[tuple[str, str]]:
 OTHER = re.compile(r"`[^`]*`|\$\$.*?\$\$|\$[^$\n]*\$|\]\([^)]*\)|https?:\S+|<[^>\n]*>", re.DOTALL)
 RAW = re.compile(
     r"[A-Za-z\])|] (?:=|~|<=|>=) [-(|]?[A-Za-z]|\bsum_|\bsqrt\(|[\w)\]}]\^[-({\w]|\b(?:exp|conj|cos|sin)\("
-    r"|\b[A-Za-z]\[[^\]\n]{1,12}\]|\b[A-Za-z]_[a-z0-9]\b"
+    r"|\b[A-Za-z]\[[^\]\n]{1,12}\]|\b[A-Za-z]_[a-z0-9]\b|\blog\d*\(|\b\d / (?:\(|[A-Za-z]\b)"
+    r"|[A-Za-z] = \d+ [-+/] |\b[a-zA-Z] = [a-zA-Z] /"
 )
 
 
 def test_no_equation_of_a_sentence_stays_plain_text() -> None:
     """Generated tables are left out, and the README, which PyPI shows without LaTeX."""
-    texts = [(place, sentences(docstring)) for place, docstring in docstrings()]
+    texts = [(place, sentences(docstring)) for place, docstring in docstrings()] + [*option_texts()]
     for path in pages():
         text = re.sub(r"(?s)<!-- table: .*?<!-- /table -->", "", markdown(path))
         tokens = MarkdownIt().enable("table").parse(text if path.name != "README.md" else "")
@@ -356,7 +374,11 @@ def test_no_equation_of_a_sentence_stays_plain_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["y[i] = x", "sum_i", "by sqrt(k) if", "2^b - 1", "exp(-t)", "of x[i]", "W_q"]
+    "text",
+    [
+        *("y[i] = x", "sum_i", "by sqrt(k) if", "2^b - 1", "exp(-t)", "of x[i]", "W_q"),
+        *("10 log10(s) dB", "1 / (1 - f)", "f = 1 - 1 / S", "1 / f", "k = d / h"),
+    ],
 )
 def test_a_raw_equation_is_found(text: str) -> None:
     assert RAW.search(OTHER.sub("", text))
@@ -375,15 +397,15 @@ def sentences(docstring: str) -> str:
     return "\n".join(kept)
 
 
-def test_no_equation_stays_plain_text(site: Extensions, literal: list[tuple[str, str]]) -> None:
+def test_no_equation_stays_plain_text(literal: list[tuple[str, str]]) -> None:
     raw = [
         f"{place}:\n{block}"
         for place, block in literal
-        if not site.mathematics.lines_of(block) and not is_code(block) and looks_like_one(site, block)
+        if not equations.lines_of(block) and not is_code(block) and looks_like_one(block)
     ]
     assert not raw, "\n\n".join(raw)
 
 
-def looks_like_one(site: Extensions, block: str) -> bool:
-    lines = (site.mathematics.REMARK.split(line.strip(), maxsplit=1)[0] for line in block.splitlines())
+def looks_like_one(block: str) -> bool:
+    lines = (equations.REMARK.split(line.strip(), maxsplit=1)[0] for line in block.splitlines())
     return any(FORMULA.search(line) for line in lines)

@@ -54,7 +54,7 @@ class Device:
     )
     defocus_m: float | None = parameter(
         None,
-        "distance z of the modulators from the focal plane: Fresnel's phase -pi lambda z f^2 / p^2 at the "
+        "distance z of the modulators from the focal plane: Fresnel's phase $-pi lambda z f^2 / p^2$ at the "
         "frequency f in cycles per pixel; needs `wavelength_m` and `pixel_pitch_m`",
         unit="m",
     )
@@ -78,7 +78,7 @@ class Device:
     )
     pupil_radius: float | None = parameter(
         None,
-        "radius at which the lens' Gaussian pupil transmits the amplitude 1 / e, in halves of the "
+        "radius at which the lens' Gaussian pupil transmits the amplitude $1 / e$, in halves of the "
         "aperture's longer side; modulators and detectors, of the same pitch there, are in the focal planes",
         least=0.01,
         most=math.inf,
@@ -108,10 +108,10 @@ class Device:
     )
     fill_factor: float | None = parameter(
         None,
-        "bright share F of a pixel's width. Detectors see the zero order, with sqrt(F) "
-        "sinc(F f) of the pixel's amplitude on each axis that the lens transforms; higher"
-        " orders take the rest. The factor sqrt(F) is undone digitally, with its noise, "
-        "and sinc(F f) is not",
+        "bright share F of a pixel's width. Detectors see the zero order, with "
+        "$sqrt(F) sinc(F f)$ of the pixel's amplitude on each axis that the lens transforms; higher"
+        " orders take the rest. The factor $sqrt(F)$ is undone digitally, with its noise, "
+        "and $sinc(F f)$ is not",
         least=TINY,
         most=1.0,
     )
@@ -127,15 +127,15 @@ class Device:
     )
     drift_time_s: float = parameter(
         3600.0,
-        "correlation time tau of the drift; its variance at time t after a calibration is"
-        " 2 rms^2 (1 - exp(-t / tau))",
+        "correlation time $tau$ of the drift; its variance at time t after a calibration is"
+        " $2 rms^2 (1 - exp(-t / tau))$",
         unit="s",
         least=TINY,
     )
     drift_length_pitch: float | None = parameter(
         None,
         "correlation length l of the drift over pixels: drifts of pixels that are m rows and n columns apart "
-        "correlate by exp(-(m + n) / l); None: they are independent",
+        "correlate by $exp(-(m + n) / l)$; None: they are independent",
         unit="pixel",
         least=TINY,
     )

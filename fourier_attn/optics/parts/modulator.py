@@ -126,7 +126,7 @@ class Modulator:
     )
     drive_noise_rms: float | None = noise(
         "noise of the drive of the Mach-Zehnder modulators, drawn in each pass; the "
-        "amplitude a gets this times sqrt(1 - a^2), most at the null",
+        "amplitude a gets this times $sqrt(1 - a^2)$, most at the null",
         unit="rad",
     )
     thermal_crosstalk: float | None = parameter(
@@ -138,8 +138,8 @@ class Modulator:
     )
     settling_s: float | None = parameter(
         None,
-        "time constant tau of the modulators, 1 / (2 pi B) for a bandwidth B. The field in a pass of the "
-        "time T keeps exp(-T / tau) of the field in the pass before; a call begins in the dark",
+        "time constant $tau$ of the modulators, $1 / (2 pi B)$ for a bandwidth B. The field in a pass of the "
+        "time T keeps $exp(-T / tau)$ of the field in the pass before; a call begins in the dark",
         unit="s",
         least=0,
     )
@@ -154,7 +154,7 @@ class Modulator:
     drive_v: float | None = parameter(
         None,
         "largest voltage of the drivers, of both signs; needs `v_pi`. Amplitudes reach "
-        "sin(pi V / (2 v_pi)), phases pi V / v_pi",
+        "$sin(pi V / (2 v_pi))$, phases $pi V / v_pi$",
         unit="V",
         least=TINY,
     )

@@ -62,7 +62,7 @@ class Receiver:
     lo_ratio: float = parameter(
         10.0,
         "power of the reference (local oscillator) over unit intensity, at the detectors;"
-        " 1 / (rows columns) is that of a bright pixel inside the aperture",
+        " $1 / (rows columns)$ is that of a bright pixel inside the aperture",
         least=TINY,
     )
     lo_phase_err: float | None = parameter(
@@ -94,7 +94,8 @@ class Receiver:
     memory: bool = parameter(
         False,
         "lets detectors follow the light with the first-order response of the bandwidth B. A pass of the "
-        "time T keeps exp(-2 pi B T) of the light in the pass before; a call begins with the reference alone",
+        "time T keeps $exp(-2 pi B T)$ of the light in the pass before; a call begins with the reference "
+        "alone",
         kind="flag",
         static=True,
     )
@@ -164,7 +165,7 @@ class Receiver:
     )
     adc_noise_lsb: float | None = noise(
         "noise of the converters themselves, as they see their input, rms; leaves "
-        "$b - log2(1 + 12 x^2) / 2$ effective bits of b",
+        "$b - log_2(1 + 12 x^2) / 2$ effective bits of b",
         unit="LSB",
     )
     adc_inl_lsb: float | None = noise(
@@ -178,8 +179,8 @@ class Receiver:
     adc_range: float | str = parameter(
         "auto",
         'full scale FS as an amplitude; "auto" is the largest of each pass, which no real'
-        ' converter knows in advance; "fixed" is the largest possible one, sqrt(rows '
-        'columns), or sqrt(columns) for lens "1d"; "calibrated" is `adc_full_scale`, one '
+        ' converter knows in advance; "fixed" is the largest possible one, '
+        '$sqrt(rows columns)$, or $sqrt(columns)$ for lens "1d"; "calibrated" is `adc_full_scale`, one '
         "number per layer",
         kind="full_scale",
         least=TINY,
