@@ -111,3 +111,26 @@ def test_a_measured_device_has_no_others_beside_it(
 def test_a_mixer_without_optical_form_is_named() -> None:
     with pytest.raises(ValueError, match="has the mixer 'identity', without optical form"):
         run_engine(Path("run"), config.default("identity"))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("standard_promotion")
+def test_all_optical_blocks_of_a_hybrid_are_on_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ideal engine is the exact network. Two bits are not. Attention stays exact."""
+    c = config.default("attention", "recall", others=("long_conv",))
+    c.model.layout = ("long_conv", "attention")
+    small = {"model.d": 16, "model.mlp": 16, "data.length": 16, "data.pairs": 2, "model.positions": 16}
+    sizes = {"data.train_examples": 512, "data.eval_examples": 32, "data.test_examples": 64}
+    c = config.with_values(c, small | sizes | {"train.epochs": 1})
+    train.run(c, tmp_path / "run")
+    built = []
+    build = judged.model.build
+    monkeypatch.setattr(judged.model, "build", lambda fields: built.append(fields) or build(fields))
+    evaluator = EngineEvaluator(tmp_path / "run")
+    assert (evaluator.optical, evaluator.engine) == (["long_conv"], None)
+    exact, ideal = robustness_sweep.accuracies(evaluator, Engine(shape=(4, 4)), [24], [0.0], 1)
+    assert ideal["accuracy"] == exact["accuracy"]
+    assert isinstance(built[-1]["others"]["long_conv"]["engine"], Engine)
+    assert built[-1]["mixer"]["name"] == "attention"

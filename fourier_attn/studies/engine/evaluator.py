@@ -26,21 +26,35 @@ from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.step import make_eval_step
 
 
+def optical_mixers(directory: Path, config: Config) -> list[str]:
+    """Returns the mixers of a run's blocks that have an optical form, in the order of the blocks.
+
+    Raises: ValueError if there is none.
+    """
+    names = list(dict.fromkeys(model.layout(config.model)))
+    if found := [name for name in names if model.engine_fields(name)]:
+        return found
+    listed = ", ".join(map(repr, names))
+    raise ValueError(
+        f"workdir={directory} has the mixer {listed}, without optical form; name a run with another mixer"
+    )
+
+
 def run_engine(directory: Path, config: Config) -> Engine | None:
     """Returns the engine that a run was trained on, None for the exact transform.
 
-    Raises: ValueError for a mixer without optical form.
+    In a hybrid, it is that of the first block with an optical form.
+
+    Raises: ValueError for a run without such a block.
     """
-    if not model.engine_fields(config.model.mixer.name):
-        raise ValueError(
-            f"workdir={directory} has the mixer {config.model.mixer.name!r}, without optical form; name a "
-            "run with another mixer"
-        )
-    return model.engine_of(config.model.mixer)
+    name = optical_mixers(directory, config)[0]
+    return model.engine_of({**model.mixers(config.model)[name], "name": name})
 
 
 class EngineEvaluator:
     """Evaluates the best weights of a run on its splits.
+
+    In a hybrid, all blocks with an optical form are evaluated through the engine.
 
     Args:
       directory: of the run.
@@ -63,14 +77,16 @@ class EngineEvaluator:
                 "name a run on a task with classes"
             )
         self.fields = self.config.model.to_dict()
-        mixer = self.fields["mixer"]
-        if mixer["name"] == "fourier" and mixer["padding"] == "own":
-            raise ValueError(
-                f"workdir={directory} transforms each example at its own length (padding='own'), which has "
-                "no optical form; name a run with padding='invariant', 'zero' or 'tokens'"
-            )
-        for field, instead in on_engines(model.find_mixer(mixer["name"])).items():
-            mixer[field] = instead.get(mixer[field], mixer[field])  # each example is padded to its length
+        self.optical = optical_mixers(directory, self.config)
+        for name in self.optical:
+            mixer = self._mixers()[name]
+            if name == "fourier" and mixer["padding"] == "own":
+                raise ValueError(
+                    f"workdir={directory} transforms each example at its own length (padding='own'), which "
+                    "has no optical form; name a run with padding='invariant', 'zero' or 'tokens'"
+                )
+            for field, instead in on_engines(model.find_mixer(name)).items():
+                mixer[field] = instead.get(mixer[field], mixer[field])  # each example is padded to its length
         self.splits = _splits(self.config, directory, data_dir)
         self._exact = jax.jit(self._step)
         self._engines = jax.jit(self._through, static_argnums=4)
@@ -117,14 +133,20 @@ class EngineEvaluator:
         )
         return metrics.each(total)["accuracy"].reshape(len(engines), -1).mean(axis=1)
 
+    def _mixers(self) -> dict[str, Any]:
+        return model.mixers(self.fields)
+
     def _through(self, params: Any, batch: Batch, engines: Engine, noise: Any, prefer: str | None) -> Any:
         changes = {} if prefer is None else {"prefer": prefer}
         return jax.vmap(lambda engine: self._step(params, batch, engine, noise, **changes))(engines)
 
     def _step(self, params: Any, batch: Batch, engine: Engine | None, noise: Any, **changes: Any) -> Any:
-        used, *others = model.engine_fields(self.fields["mixer"]["name"])
-        mixer = self.fields["mixer"] | dict.fromkeys(others) | {used: engine} | changes
-        network = model.build(self.fields | {"mixer": mixer})
+        mixers = self._mixers()
+        for name in self.optical:
+            used, *others = model.engine_fields(name)
+            mixers[name] = mixers[name] | dict.fromkeys(others) | {used: engine} | changes
+        own = mixers.pop(self.fields["mixer"]["name"])
+        network = model.build(self.fields | {"mixer": own, "others": mixers})
         return make_eval_step(network, self.objective, self.config.train.seeds, noise)(params, batch)
 
 
