@@ -100,6 +100,18 @@ def entries(node: ast.FunctionDef) -> list[str]:
     return ", ".join(re.findall(r"^  (\w+(?:, \w+)*): ", section, flags=re.MULTILINE)).split(", ")
 
 
+def test_exported_docstrings_begin_with_a_verb() -> None:
+    """In the third person, as in "Returns the ..."; the index of the reference shows these sentences."""
+    wrong = set()
+    for file, name in {found for init in PACKAGE.rglob("__init__.py") for found in exported(init)}:
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, Definition) and node.name == name:
+                text = ast.get_docstring(node) or ""
+                if not re.match(r"[A-Z][a-z]+s |Is |Has ", text):
+                    wrong.add(f"{file.relative_to(ROOT)}: {name}: {text[:60]}")
+    assert not wrong, "\n".join(sorted(wrong))
+
+
 def test_exported_functions_and_methods_list_every_argument() -> None:
     """In the section "Args:", which the API reference shows as a list."""
     wrong = set()

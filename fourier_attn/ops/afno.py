@@ -51,7 +51,7 @@ def _dense(z: Array, kernel: Array, bias: Array) -> Array:
 
 @takes_arrays
 def softshrink(x: Float[Array, "..."], threshold: float) -> Float[Array, "..."]:
-    """Moves numbers towards zero, sign(x) max(|x| - threshold, 0).
+    """Moves numbers towards zero, $sign(x) max(|x| - threshold, 0)$.
 
         >>> softshrink(jnp.array([-3.0, 0.5, 2.0]), 1.0)
         Array([-2.,  0.,  1.], dtype=float32)

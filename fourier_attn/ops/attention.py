@@ -219,7 +219,7 @@ def fused_attention(
     causal: bool = False,
     implementation: str = "xla",
 ) -> Float[Array, "b t c"]:
-    """Attention between dense projections of tokens, without the projections of the source.
+    """Computes attention between dense projections of tokens, without projecting the source.
 
         y = sum_a softmax((x Q_a) (z K_a)^T / sqrt(k)) (z V_a) O_a
           = sum_a softmax(x M_a z^T) z N_a,     M_a = Q_a K_a^T / sqrt(k),   N_a = V_a O_a
@@ -266,7 +266,7 @@ def average_source(
     causal: bool = False,
     implementation: str = "xla",
 ) -> Float[Array, "b t h e"]:
-    """The source's tokens averaged by each head: $softmax(x M_a z^T) z$, see `fused_attention`.
+    """Averages the source's tokens in each head: $softmax(x M_a z^T) z$, see `fused_attention`.
 
         >>> source = jnp.array([[[0.0, 2.0], [1.0, 4.0]]])
         >>> zero = jnp.zeros((2, 1, 2))  # one head, to which all tokens are alike
@@ -325,7 +325,7 @@ def shared_attention(
     causal: bool = False,
     implementation: str = "xla",
 ) -> Float[Array, "b n d"]:
-    """Attention whose keys and values are the same vectors, shared by all queries (of all heads).
+    """Computes attention in which all queries (of all heads) share vectors that are both keys and values.
 
         y[i] = sum_j softmax_j(q[i] . z[j]) z[j]
 

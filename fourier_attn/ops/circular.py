@@ -227,7 +227,7 @@ def circular_attention(
     method: str = "auto",
     implementation: str = "xla",
 ) -> Float[Array, "..."]:
-    """Self-attention whose queries, keys and values are correlations of each token with a kernel per head.
+    """Computes self-attention in which a kernel per head correlates each token to query, key and value.
 
         q, k, v = query * x, key * x, value * x           `circular_correlate`, each (t, h, p)
         y[i] = sum_a sum_j softmax_j(q[i, a] . k[j, a] / sqrt(p)) v[j, a]

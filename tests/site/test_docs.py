@@ -13,8 +13,10 @@ import jax
 import jax.numpy as jnp
 import pytest
 from conftest import ROOT
+from markdown_it import MarkdownIt
 from published import PARAMETERS
 
+from evidence.pages.equations import lines_of
 from evidence.pages.fill import TABLES
 from evidence.pages.markdown import Results
 from fourier_attn import config
@@ -27,6 +29,7 @@ from fourier_attn.optics.presets import PRESETS
 from fourier_attn.train.rundir import config_file
 
 README = ROOT / "README.md"
+COLUMNS = 88
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "optics").glob("*.md"))]
 PACKAGE = ROOT / "fourier_attn"
 EXTENDING = (ROOT / "docs" / "extending.md").read_text()
@@ -67,6 +70,16 @@ def test_python_that_is_shown_runs(name: str, tmp_path: Path, monkeypatch: pytes
     assert programs
     for program in programs:
         exec(compile(program, name, "exec"), {})
+
+
+@pytest.mark.parametrize("page", PAGES[1:], ids=lambda p: f"{p.parent.name}-{p.name}")
+def test_code_fits_the_column(page: Path) -> None:
+    """The site would break longer lines, for example between the hyphens of an option."""
+    tokens = MarkdownIt().parse(page.read_text())
+    code = [token for token in tokens if token.type in ("fence", "code_block") and token.info[:1] != "{"]
+    texts = [token.content for token in code if not lines_of(token.content)]  # the site shows no equation so
+    long = [line for text in texts for line in text.splitlines() if len(line) > COLUMNS]
+    assert not long, "\n".join(long)
 
 
 @pytest.mark.parametrize("page", ALL, ids=lambda p: f"{p.parent.name}-{p.name}")
