@@ -21,10 +21,12 @@ from sphinx.application import Sphinx
 from evidence.pages.markdown import significant, table
 from evidence.suite.cells import TWINS
 from evidence.suite.ledger import interval, published, score
-from fourier_attn import style
+from fourier_attn import config, style
 from fourier_attn.model import MIXERS
+from fourier_attn.optics import components, cost, preset
 from fourier_attn.standalone import standalone
 from fourier_attn.standalone.inline import brief, sections
+from fourier_attn.studies.engine.workload import work
 from fourier_attn.studies.inside import matrix_layers, matrix_views
 from fourier_attn.studies.inside.matrix_layers import D, T
 
@@ -46,7 +48,8 @@ TIMED = {
     "fourier": "fourier",
     "lambda": "lambda, context 3",
 }
-TOKENS = 512  # of the timing
+TOKENS = 512  # of the timing, and of the passes of light
+ENGINE = "chip_11x11"
 COST = re.compile(r"^\| \[`(\w+)`\]\([^|]*\|([^|]*)\|([^|]*)\|", flags=re.MULTILINE)  # in docs/mixers.md
 MARK = re.compile(r"^<!-- mixer: (\w+) -->$", flags=re.MULTILINE)
 
@@ -97,7 +100,7 @@ def measurements(name: str) -> str:
         lines.append(
             ["multiplications for one sequence, up to a constant factor", cost, "[symbols](../mixers.md)"]
         )
-    lines += timed(name)
+    lines += timed(name) + optical(name)
     for tier, (title, folder) in TIERS.items():
         for model, findings in published(ROOT, tier).items():
             if findings[0]["mixer"] == name and not model.endswith(OTHERS):
@@ -129,6 +132,26 @@ def timed(name: str) -> list[list[str]]:
     ratio = significant(ms[TIMED[name]] / ms["attention"])
     setting = f"{TOKENS} tokens, d = 128, CPU, [timings](../performance.md)"
     return [["time of forward and backward pass, relative to attention with full heads", ratio, setting]]
+
+
+def optical(name: str) -> list[list[str]]:
+    """Returns the rows with the cost of a mixer's transforms on an emulated engine, if it can use one."""
+    if "engine" not in MIXERS[name].__dataclass_fields__:
+        return []
+    engine, fields = preset(ENGINE), config.default(name).model.mixer.to_dict()
+    planned = work(fields | ({"length": TOKENS} if "length" in fields else {}), 1, TOKENS, 128).plan(engine)
+    low, typical, high = (
+        significant(1e3 * cost.energy(engine, **planned.load(), prices=components.prices(corner)).total)
+        for corner in ("low", "typical", "high")
+    )
+    return [
+        ["passes of light for one sequence", f"{planned.passes:,}", f"`{ENGINE}`, {TOKENS} tokens, d = 128"],
+        [
+            "estimated energy of these passes, mJ",
+            f"{typical} ({low} to {high})",
+            "typical components (best to worst), [energy and time](../optics/costs.md)",
+        ],
+    ]
 
 
 @functools.cache

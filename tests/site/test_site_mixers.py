@@ -12,6 +12,7 @@ import pytest
 from conftest import ROOT
 
 from fourier_attn.model import MIXERS
+from fourier_attn.optics import plan, preset
 
 FOLDER = ROOT / "docs" / "mixers"
 ORDER = ["Equation", "Matrix", "Example", "Cost and accuracy", "Padding", "Sources", "Reference"]
@@ -42,6 +43,24 @@ def test_a_page_has_all_parts_in_order(name: str) -> None:
     assert ("Optical engine" in heads) == ("engine" in MIXERS[name].__dataclass_fields__)
     marks = re.findall(r"^<!-- mixer: (\w+) -->$", text, flags=re.MULTILINE)
     assert marks == ["equation", "matrix", "measurements", "padding", "sources", "reference"]
+
+
+@mixers
+def test_a_page_begins_with_at_most_three_sentences(name: str) -> None:
+    """They say what the mixer is and when to use it."""
+    text = (FOLDER / f"{name}.md").read_text().partition("## Equation")[0].split("\n", 1)[1]
+    sentences = re.findall(r"\S[^.]*?\.(?=\s|$)", re.sub(r"\]\([^)]*\)", "]", text))
+    assert 1 < len(sentences) <= 3, sentences
+    assert any(re.search(r"\b[Uu]se\b", sentence) for sentence in sentences)
+
+
+def test_the_cost_of_light_is_that_of_the_plan(pages: ModuleType) -> None:
+    """One sequence of 512 tokens of 128 features takes as many passes as its plan has."""
+    planned = plan("fourier_mix", (1, 512, 128), preset("chip_11x11"))
+    assert f"| passes of light for one sequence | {planned.passes:,} | `chip_11x11`" in pages.measurements(
+        "fourier"
+    )
+    assert "passes of light" not in pages.measurements("attention")
 
 
 @pytest.mark.usefixtures("standard_promotion")
