@@ -146,7 +146,7 @@ class ModelConfig(Part, Protocol):
     head: str = knob("classes", "head of the network; a run sets it to the head of its task", one_of(*HEADS))
     dropout: float = knob(0.0, "dropout rate after the embedding and after each MLP", rate)
     mixer_dropout: float = knob(0.0, "dropout rate after each mixer (FNet: none)", rate)
-    token_dropout: float = knob(0.0, "rate at which whole tokens are set to zero in training", rate)
+    token_dropout: float = knob(0.0, "share of whole tokens that training sets to zero", rate)
     dtype: str = knob(
         "float32",
         "dtype of the computation; parameters are always float32",

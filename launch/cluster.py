@@ -27,7 +27,7 @@ NUMBERS = {
         10,
         "how often the job is resumed after a time-out or a kill; preemptions do not count",
     ),
-    "signal_delay": (120, "seconds before the time-out at which the run is asked to save"),
+    "signal_delay": (120, "how many seconds before the time-out the run is asked to save"),
 }
 FAILURES = 60  # A sweep stops waiting after this many failed queries in a row.
 ANSWER = 60.0  # Seconds that a query may take.

@@ -30,10 +30,10 @@ def options_page() -> str:
     """Returns the page of all options, in the sections of `python -m fourier_attn.config`."""
     parts = [
         "# Configuration options",
-        "Every option of a run, with its type, default, meaning and allowed values. Set an option on the "
-        "command line by its dotted path, for example `--config.data.batch=64`. Put a tuple in quotes: "
-        "`'--config.data.buckets=(128, 256)'`. In a configuration file, assign to the same path: "
-        "`config.data.batch = 64`. The command `python -m fourier_attn.config` prints this list.",
+        "Every option of a run, with its type, default, meaning and allowed values. You can set an option on "
+        "the command line by its dotted path, for example `--config.data.batch=64`. A tuple must be in "
+        "quotes: `'--config.data.buckets=(128, 256)'`. In a configuration file, you can assign to the same "
+        "path: `config.data.batch = 64`. The command `python -m fourier_attn.config` prints this list.",
         "The values below are the defaults without a task and a recipe. A [task](#task-defaults) and a "
         "[recipe](#recipes) replace some of them.",
     ]
@@ -87,10 +87,10 @@ def flags_page() -> str:
         groups.setdefault(tuple(modes.get(flag.name, ())), []).append(flag)
     parts = [
         "# Command-line flags",
-        "Every flag of the commands in `fourier_attn`, `launch` and `evidence`. Each command, also those of "
-        "`benchmarks`, prints its flags with `--help`. `--verbosity=1` adds the traceback to an error "
-        "message. Exit codes are 0 (done), 1 (the system failed), 2 (invalid input) and 128 + n (stopped by "
-        "signal n).",
+        "Every flag of the commands in `fourier_attn`, `launch` and `evidence`. You can print the flags of "
+        "each command, also of those in `benchmarks`, with `--help`. `--verbosity=1` adds the traceback to "
+        "an error message. Exit codes are 0 (done), 1 (the system failed), 2 (invalid input) and 128 + n "
+        "(stopped by signal n).",
         f"## {MAIN}",
         "`fourier-attn`, or `python -m fourier_attn.main` without installation. "
         + _sentence(about.split("\n\n")[-1]),
@@ -178,10 +178,13 @@ def definition(name: str, facts: Iterable[str], text: str, within: str = "") -> 
 
 
 def _sentence(text: str) -> str:
-    text = escaped(" ".join(text.split()))
-    if re.match(r"[a-z]{2,}(-[a-z]+)*(?:[ ,;]|: )", text):
-        text = text[:1].upper() + text[1:]
+    """Returns a description as sentences: a semicolon ends one, and a plain word begins one."""
+    parts = escaped(" ".join(text.split())).split("; ")
+    text = ". ".join(part[:1].upper() + part[1:] if PLAIN.match(part) else part for part in parts)
     return text if not text or text.endswith((".", ":")) else f"{text}."
+
+
+PLAIN = re.compile(r"[a-z]{2,}(-[a-z]+)*(?:[ ,]|: |$)")
 
 
 def _about(name: str, text: str) -> str:

@@ -60,7 +60,7 @@ class DataConfig(Part, Protocol):
     )
     crop: int = knob(
         0,
-        "augmentation: pixels of black padding around training images, of which a random crop is taken",
+        "augmentation: pixels of black padding around training images, before a random crop",
         at_least(0, "none"),
     )
     mix: str = knob(
@@ -94,7 +94,7 @@ class DataConfig(Part, Protocol):
     )
     dataset: str = knob("", "name of a TFDS data set, for the task `tfds`")
     image_size: int = knob(
-        32, "size of a side, in pixels, to which images of the task `image_files` are scaled", at_least(4)
+        32, "images of the task `image_files` are scaled to this size of a side, in pixels", at_least(4)
     )
     stride: int = knob(
         128, "tokens from one window of a long context to the next, for the task `squad`", at_least(1)

@@ -36,7 +36,7 @@ class AFNO(OnEngine):
     Args:
       blocks: number n of blocks of features, which must divide d. Default 8.
       hidden: hidden features of the network for each feature of a block. Default 1.
-      threshold: amount by which `shrink` moves real and imaginary parts towards zero. Default 0.01.
+      threshold: `shrink` moves real and imaginary parts towards zero by this amount. Default 0.01.
       modes: share in (0, 1] of the frequencies that are kept on each axis, lowest first. Default 1.0.
       grid: (rows, cols) of an image; tokens of other images must have the same proportions. Default (), a
         sequence.

@@ -47,7 +47,7 @@ class CircularAttention(OnEngine):
         so they need no causal form. Default False.
       combine_heads: "sum" adds the heads; "project" maps their concatenation back to d, as dense attention
         does. Default "sum".
-      method: "literal" computes three correlations; "fused" uses an exact identity in which all heads share
+      method: "literal" computes three correlations; "fused" uses an exact identity: all heads share
         the tokens as keys and values, see `fourier_attn.ops.circular.circular_attention`; "auto" chooses by
         d. Default "auto".
       engine: optical engine that computes the three projections from one transform of each token. With an

@@ -37,7 +37,7 @@ class FourierMixing(OnEngine):
         published layer. Default "invariant".
       lengths: increasing lengths in tokens, used by "invariant": each example is transformed at the smallest
         one that holds it, with zeros after its tokens. Examples of different lengths then share their
-        frequencies. A run sets the lengths to which its data are padded. Default (), the same as "own".
+        frequencies. A run sets the padded lengths of its data. Default (), the same as "own".
       grid: (rows, cols) of an image; tokens of other images must have the same proportions. The transform
         then runs over rows, columns and features, without padding and mask. Default (), a sequence.
       features: whether features are transformed, too; False needs a grid. Default True.

@@ -43,7 +43,7 @@ class LongConvolution(OnEngine):
         False.
       grid: (rows, cols) of an image; tokens of other images must have the same proportions. It is needed for
         `scan` only. Default (), a sequence.
-      scan: order in which the tokens of a grid are lined up: "rows", "columns", or "snake", which reverses
+      scan: order of a grid's tokens in a line: "rows", "columns", or "snake", which reverses
         every second row so that neighbours in the line are neighbours in the image. Default "rows".
       engine: optical engine that computes the transforms, see `fourier_attn.optics.through`. Two
         real signals share a pass and its scale. Default None, exact.

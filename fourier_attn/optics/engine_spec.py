@@ -79,7 +79,7 @@ class Engine:
     # 64 are more digits than a float32 has bits
     slices: int = whole(
         1,
-        "number of digits in which an array is written, with one pass for each. Each "
+        "number of digits of an array, with one pass for each. Each "
         "slice writes what the modulators' levels left over, at full scale. This adds up "
         "the bits of the modulators, but not those of the detectors",
         most=64,

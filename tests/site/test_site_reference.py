@@ -37,6 +37,8 @@ def test_every_option_has_a_description_and_an_entry(pages: ModuleType) -> None:
             count += 1
     entries = re.findall(r"^`--config\.\S+` .+, default `.*\n: .+\.$", text, flags=re.M)
     assert len(entries) == count > 150
+    meanings = re.findall(r"^: (.+)$", text.partition("## Recipes")[0], flags=re.M)
+    assert not [meaning for meaning in meanings if "; " in meaning], "a semicolon ends a sentence"
     assert '`--config.data.mix` str, default `\'\'`, one of "", "mixup" or "cutmix"' in text
     anchors = re.findall(r'id="(.*?)"', text)
     assert len(anchors) == len(set(anchors)) == count

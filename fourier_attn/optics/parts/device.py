@@ -78,7 +78,7 @@ class Device:
     )
     pupil_radius: float | None = parameter(
         None,
-        "radius at which the lens' Gaussian pupil transmits the amplitude $1 / e$, in halves of the "
+        "radius where the lens' Gaussian pupil transmits the amplitude $1 / e$, in halves of the "
         "aperture's longer side; modulators and detectors, of the same pitch there, are in the focal planes",
         least=0.01,
         most=math.inf,
@@ -140,7 +140,7 @@ class Device:
         least=TINY,
     )
     age_s: float = parameter(
-        0.0, "time since the first calibration, at which nothing has drifted", unit="s", least=0
+        0.0, "time since the first calibration; then nothing has drifted", unit="s", least=0
     )
     recalibrate_s: float | None = parameter(
         None, "time between calibrations, which remove the drift so far", unit="s", least=TINY, most=math.inf

@@ -41,7 +41,7 @@ class Laser:
     )
     rin_corner_hz: float | None = parameter(
         None,
-        "frequency at which the flicker (1/f) noise of the laser's power equals the white `rin_db_hz`; it is "
+        "frequency where the flicker (1/f) noise of the laser's power equals the white `rin_db_hz`; it is "
         "correlated from pass to pass, down to `flicker_lowest_hz`",
         unit="Hz",
         least=0,
@@ -73,7 +73,7 @@ class Laser:
     source_shape: str = choice("gaussian", ("gaussian", "uniform"), "shape of the source")
     source_modes: int = whole(
         5,
-        "points that stand for the source on each axis, whose powers add; 1 is coherent",
+        "points that stand for the source on each axis; their powers add, and 1 is coherent",
         most=MOST_MODES,
     )
     line_width_rms: float | None = parameter(
@@ -84,12 +84,12 @@ class Laser:
     )
     line_modes: int = whole(
         5,
-        "wavelengths that stand for the line, whose powers add; 1 is coherent",
+        "wavelengths that stand for the line; their powers add, and 1 is coherent",
         most=MOST_MODES,
     )
     path_difference: float | None = parameter(
         None,
-        "difference of the optical paths of signal and reference, whose mean phase is calibrated. A line of "
+        "difference of the optical paths of signal and reference; its mean phase is calibrated. A line of "
         "finite width loses visibility with it",
         unit="wavelength",
     )

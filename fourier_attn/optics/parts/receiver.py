@@ -109,7 +109,7 @@ class Receiver:
     )
     flicker_corner_hz: float | None = parameter(
         None,
-        "frequency at which an amplifier's flicker (1/f) noise equals `tia_noise`, its white noise; what is "
+        "frequency where an amplifier's flicker (1/f) noise equals `tia_noise`, its white noise; what is "
         "slower than a transform is the same in all of its passes",
         unit="Hz",
         least=0,
