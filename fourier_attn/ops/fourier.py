@@ -1,5 +1,6 @@
 """Mixes tokens and features by the real part of a two-dimensional discrete Fourier transform."""
 
+from collections.abc import Callable
 from functools import lru_cache, partial
 
 import jax
@@ -10,6 +11,7 @@ from jaxtyping import Array, Float, Int
 from fourier_attn.choices import check_choice
 from fourier_attn.ops.arguments import known, takes_arrays, wide
 from fourier_attn.ops.chirp import LONGEST, chirp_mix
+from fourier_attn.ops.derivatives import linear_map
 from fourier_attn.ops.fourier_matmul import divisor, masked_mix, matmul_mix, mirrored, monarch_mix
 from fourier_attn.ops.fourier_shared import shared_mix
 from fourier_attn.ops.platforms import by_platform
@@ -66,10 +68,18 @@ def _best_on_tpu(t: int, *, low: bool, masked: bool) -> str:
     return "monarch" if low or t < 16384 else "rfft"
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(2, 3))
-def _mix(
-    x: Float[Array, "*b t d"], lengths: Int[Array, "*b"] | None, method: str, sizes: tuple[int, ...]
-) -> Float[Array, "*b t d"]:
+@lru_cache
+def _mixing(method: str, sizes: tuple[int, ...]) -> Callable[..., Array]:
+    """Returns the transform of tokens, and of lengths if any.
+
+    <Re F x, g> = <x, Re F g>: the operator is self-adjoint, with lengths too, so that the backward pass is
+    the forward pass applied to the cotangent, and nothing but the lengths has to be kept.
+    """
+    mix = partial(_mix, method=method, sizes=sizes)
+    return partial(linear_map, mix, mix)
+
+
+def _mix(x: Array, lengths: Array | None = None, *, method: str, sizes: tuple[int, ...]) -> Array:
     if shares() > 1:
         return shared_mix(x, lengths).astype(x.dtype)
     compute = partial(_compute, sizes=sizes)
@@ -110,14 +120,6 @@ def _each(sizes: tuple[int, ...]):
     return batchwise(one, (2, 0))
 
 
-# <Re F x, g> = <x, Re F g>: the operator is self-adjoint, with lengths too, so that the backward pass is
-# the forward pass applied to the cotangent, and nothing but the lengths has to be kept.
-_mix.defvjp(
-    lambda x, lengths, method, sizes: (_mix(x, lengths, method, sizes), lengths),
-    lambda method, sizes, lengths, g: (_mix(g, lengths, method, sizes), None),
-)
-
-
 @takes_arrays
 def fourier_mix(
     x: Float[Array, "*b t d"],
@@ -131,10 +133,10 @@ def fourier_mix(
         y[i, j] = Re sum_{m < t, n < d} x[m, n] exp(-2 pi sqrt(-1) (i m / t + j n / d))
 
     Forward sign, no normalisation (white noise comes out $sqrt(t d / 2)$ times larger), any t and d, the
-    input's dtype. The map is linear and self-adjoint; its reverse-mode derivative is the same transform and
-    saves no activations. A batch that is sharded over devices stays where it is. Forward mode (`jax.jvp`) of
-    the op itself is refused by JAX, as for every `jax.custom_vjp`. float16 is computed in float32, but the
-    result is infinite from 65,520 on, and at frequency zero it is t d times the mean: use bfloat16.
+    input's dtype. The map is linear and self-adjoint; its derivative in both modes is the same transform and
+    saves no activations. A batch that is sharded over devices stays where it is. float16 is computed in
+    float32, but the result is infinite from 65,520 on, and at frequency zero it is t d times the mean: use
+    bfloat16.
 
         >>> x = jnp.array([[[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]])  # one example, three tokens of two features
         >>> fourier_mix(x)[0]  # the spectrum of an impulse is flat
@@ -182,9 +184,9 @@ def fourier_mix(
     if 0 in x.shape:
         return x
     if lengths is None:
-        return _mix(x, None, method, ())
+        return _mixing(method, ())(x)
     lengths = lengths if lengths.dtype.itemsize > 4 else lengths.astype(jnp.int32)
-    return _mix(x, jnp.clip(lengths, 0, x.shape[-2]).astype(jnp.int32), method, sizes)
+    return _mixing(method, sizes)(x, jnp.clip(lengths, 0, x.shape[-2]).astype(jnp.int32))
 
 
 def _check(x: Array, lengths: Array | None, sizes: tuple[int, ...], method: str) -> None:
@@ -214,19 +216,19 @@ def _rfft_of_images(x: Float[Array, "*b i j d"]) -> Float[Array, "*b i j d"]:
 _IMAGES = batchwise(_rfft_of_images, 3)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(1, 2))
-def _grid_mix(x: Float[Array, "*b t d"], grid: tuple[int, ...], features: bool) -> Float[Array, "*b t d"]:
+@lru_cache
+def _grid_mixing(grid: tuple[int, ...], features: bool) -> Callable[[Array], Array]:
+    """Returns the transform of images, which is self-adjoint, too."""
+    mix = partial(_grid_mix, grid=grid, features=features)
+    return partial(linear_map, mix, mix)
+
+
+def _grid_mix(x: Array, *, grid: tuple[int, ...], features: bool) -> Array:
     image = x.astype(wide(x)).reshape(*x.shape[:-2], *grid, x.shape[-1])
     if features:
         return _IMAGES(image).reshape(x.shape).astype(x.dtype)
     y = _PLAIN["rfft"](jnp.moveaxis(image, -1, -3))
     return jnp.moveaxis(y, -3, -1).reshape(x.shape).astype(x.dtype)
-
-
-_grid_mix.defvjp(  # self-adjoint, too
-    lambda x, grid, features: (_grid_mix(x, grid, features), None),
-    lambda grid, features, _, g: (_grid_mix(g, grid, features),),
-)
 
 
 @takes_arrays
@@ -253,4 +255,4 @@ def fourier_mix_grid(
         raise ValueError(f"grid={grid} must be (rows, cols) with rows * cols = t = {x.shape[-2]}")
     if shares() > 1:
         raise ValueError(f"grid={grid} has no form with shared tokens; use train.mesh without tokens")
-    return x if 0 in x.shape else _grid_mix(x, grid, features)
+    return x if 0 in x.shape else _grid_mixing(grid, features)(x)

@@ -18,10 +18,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fourier_attn.ops.arguments import takes_arrays, wide
+from fourier_attn.ops.derivatives import reverse_only
 from fourier_attn.ops.platforms import by_platform, cpu_or_other
 from fourier_attn.ops.transforms import fast_size, irfftn, rfftn
 
 BLOCK = 128  # rows of the banded matrix at a time
+REFUSED = "lambda_layer with method='shift', which has few taps, has reverse mode only; pass method='matrix'"
 
 
 def _nothing(query: Array, value: Array) -> Array:
@@ -47,8 +49,7 @@ def _neighbours(x: Array, before: tuple[int, ...], taps: tuple[int, ...]) -> lis
     ]
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(2, 3))
-def _shift(scores: Array, value: Array, before: tuple[int, ...], taps: tuple[int, ...]) -> Array:
+def _shifted_sum(scores: Array, value: Array, before: tuple[int, ...], taps: tuple[int, ...]) -> Array:
     """Weights the neighbours of each position.
 
         y[n, h] = sum_r sum_u S[n, h, u, r] v[n + r - before, u]
@@ -79,7 +80,8 @@ def _shift_backward(before, taps, saved, g):
     return jnp.stack(by_scores, axis=-1).reshape(scores.shape), by_value
 
 
-_shift.defvjp(lambda s, v, before, taps: (_shift(s, v, before, taps), (s, v)), _shift_backward)
+_shift = jax.custom_vjp(_shifted_sum, nondiff_argnums=(2, 3))
+_shift.defvjp(lambda s, v, before, taps: (_shifted_sum(s, v, before, taps), (s, v)), _shift_backward)
 
 
 @takes_arrays
@@ -89,7 +91,7 @@ def by_shift(
     table: Float[Array, "*r k u"],
     before: tuple[int, ...],
 ) -> Float[Array, "b *n h v"]:
-    """Sums values that are shifted by each tap.
+    """Sums values that are shifted by each tap. Forward mode of it raises a TypeError.
 
         >>> value, table = jnp.arange(3.0).reshape(1, 3, 1, 1), jnp.ones((2, 1, 1))
         >>> by_shift(jnp.ones((1, 3, 1, 1)), value, table, (1,)).ravel()  # with the token before
@@ -107,7 +109,8 @@ def by_shift(
     scores = _scores(query, table)
     scores = scores.reshape(*scores.shape[: -len(taps)], math.prod(taps))
     dtype = wide(query, value)
-    return _shift(scores.astype(dtype), value.astype(dtype), before, taps)
+    scores, value = (reverse_only(REFUSED, x.astype(dtype)) for x in (scores, value))
+    return _shift(scores, value, before, taps)
 
 
 def _skew(x: Array, axis: int, before: int, width: int) -> Array:

@@ -7,7 +7,7 @@ changes. The compiler for TPUs splits transforms by itself, and knows nothing of
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -19,6 +19,7 @@ from jaxtyping import Array, Complex, Float
 from scipy.fft import next_fast_len
 
 from fourier_attn.ops.arguments import takes_arrays, wide
+from fourier_attn.ops.derivatives import linear_map
 
 
 def batchwise(
@@ -89,7 +90,7 @@ def batchwise(
 
 @lru_cache
 def _linear(function: Callable[[Array, tuple[int, ...]], Array], sizes: tuple[int, ...], inner, dtype):
-    """Returns a linear transform of trailing axes of the shape `inner`; its pullback is its transpose."""
+    """Returns a linear transform of trailing axes of the shape `inner`."""
     axes = len(sizes)
     forward = batchwise(lambda x: function(x, sizes), axes)
 
@@ -97,10 +98,7 @@ def _linear(function: Callable[[Array, tuple[int, ...]], Array], sizes: tuple[in
         shape = jax.ShapeDtypeStruct((*g.shape[:-axes], *inner), dtype)
         return jax.linear_transpose(lambda x: function(x, sizes), shape)(g)[0]
 
-    transform, pullback = jax.custom_vjp(forward), jax.custom_vjp(batchwise(transpose, axes))
-    transform.defvjp(lambda x: (transform(x), None), lambda _, g: (pullback(g),))
-    pullback.defvjp(lambda g: (pullback(g), None), lambda _, x: (transform(x),))
-    return transform
+    return partial(linear_map, forward, batchwise(transpose, axes))
 
 
 def fast_size(n: int) -> int:
@@ -129,7 +127,7 @@ def rfftn(x: Float[Array, "..."], sizes: tuple[int, ...]) -> Complex[Array, "...
 
         X[f] = sum_n x[n] exp(-2 pi sqrt(-1) f n / N)
 
-    Half of the last axis, $f = 0 .. N // 2$; unnormalised. Reverse mode only, as for `jax.custom_vjp`.
+    Half of the last axis, $f = 0 .. N // 2$; unnormalised.
 
         >>> rfftn(jnp.ones(4), (4,)).real.round().astype(int)
         Array([4, 0, 0], dtype=int32)

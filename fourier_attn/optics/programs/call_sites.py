@@ -271,6 +271,7 @@ def platform_branch(equation: Any) -> int | None:
 
 
 TRANSPARENT = ("jit", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call", "custom_partitioning")
+TRANSPARENT += ("linear_map",)  # of `fourier_attn.ops.derivatives`
 TRANSPARENT += ("checkpoint", "remat2")  # one primitive, whose name depends on the version of JAX
 NESTED = dict.fromkeys(TRANSPARENT, _one)
 NESTED |= {"scan": _scan, "while": _while, "cond": _cond, "custom_linear_solve": _solve}

@@ -103,7 +103,7 @@ class Run:
     def _custom_rule(self, equation: Any, inputs: Values, address: Address, key: Key) -> Values:
         if not self.keep:
             return self._inline(equation, inputs, address, key)
-        forward = equation.primitive.name == "custom_jvp_call"
+        forward = equation.primitive.name != "custom_vjp_call"
 
         def light(key: Key, *inputs: Any) -> Values:
             return self._inline(equation, inputs, address, key)
@@ -186,6 +186,7 @@ _RUNS = dict.fromkeys(TRANSPARENT, "_inline") | {
     "checkpoint": "_checkpoint",
     "remat2": "_checkpoint",
     "custom_jvp_call": "_custom_rule",
+    "linear_map": "_custom_rule",
     "custom_vjp_call": "_custom_rule",
     "custom_linear_solve": "_solve",
     "cond": "_cond",
