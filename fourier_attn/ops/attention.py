@@ -372,15 +372,10 @@ def _shared(form: str, query: Array, shared: Array, mask: Array, *, causal: bool
     if form == "rows":
         return rowwise_attention.shared_average_by_rows(query, shared, mask, causal)
     if form == "whole":
-        floats = (reverse_only(REFUSED, x) for x in (query, shared))
-        return _shared_whole(*floats, mask, causal)
+        forward, backward = partial(_shared_forward, causal=causal), partial(_shared_backward, causal)
+        return reverse_only(REFUSED, forward, backward)(query, shared, mask)
     one = shared[:, :, None]
     return blockwise_attention.attend(query[:, :, None], one, one, mask=mask, causal=causal)[:, :, 0]
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(3,))
-def _shared_whole(query: Array, shared: Array, mask: Array, causal: bool) -> Array:
-    return _shared_forward(query, shared, mask, causal)[0]
 
 
 def _products(query: Array, shared: Array) -> Array:
@@ -409,14 +404,11 @@ def _shared_forward(
     return y, (query, shared, mask, highest, total, y)
 
 
-def _shared_backward(causal: bool, saved: tuple[Array, ...], g: Array) -> tuple[Array, Array, None]:
+def _shared_backward(causal: bool, saved: tuple[Array, ...], g: Array) -> tuple[Array, Array]:
     query, shared, mask, highest, total, y = saved
     weights = jnp.exp(_scores(query, shared, mask, causal) - highest) / total
     mean = jnp.sum((g * y).astype(weights.dtype), axis=-1, keepdims=True)  # of the scores' cotangents
     by_scores = weights * (_products(g, shared) - mean)
     by_scores = jnp.where(mask[:, None, :], by_scores, jnp.zeros((), weights.dtype)).astype(query.dtype)
     as_value = jnp.einsum("bns,bnd->bsd", weights.astype(g.dtype), g)
-    return jnp.matmul(by_scores, shared), as_value + jnp.einsum("bns,bnd->bsd", by_scores, query), None
-
-
-_shared_whole.defvjp(_shared_forward, _shared_backward)
+    return jnp.matmul(by_scores, shared), as_value + jnp.einsum("bns,bnd->bsd", by_scores, query)

@@ -175,12 +175,10 @@ def _attention(
         y, m, total = forward(*arrays)
         return y, (y, m, total, *arrays)
 
-    def pull_back(saved: tuple[Array, ...], g: Array) -> tuple[Array | None, ...]:
-        return *backward(not_differentiable(REFUSED, g), *saved), *(None for _ in axes[3:])
+    def pull_back(saved: tuple[Array, ...], g: Array) -> tuple[Array, ...]:
+        return backward(g, *saved)
 
-    function = jax.custom_vjp(lambda *arrays: forward(*arrays)[0])
-    function.defvjp(run, pull_back)
-    return lambda *arrays: function(*(reverse_only(REFUSED, x) for x in arrays[:3]), *arrays[3:])
+    return reverse_only(REFUSED, run, pull_back)
 
 
 def _flat(arrays: tuple[Array, ...], axes: tuple[int, ...]) -> list[Array]:

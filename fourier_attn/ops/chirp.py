@@ -1,29 +1,18 @@
 """Mixes examples of different lengths in one array by chirps (Bluestein), in O(t log t)."""
 
 import math
-from collections.abc import Callable
-from functools import partial
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float, Inexact, Int
 
 from fourier_attn.ops.arguments import takes_arrays, wide
-from fourier_attn.ops.derivatives import linear_map
-from fourier_attn.ops.transforms import batchwise, fast_size, irfftn
+from fourier_attn.ops.transforms import fast_size, irfftn, symmetric
 
 LONGEST = 2**20  # tokens; from there on the integers of `_chirp` do not fit 32 bits
 FLOAT32 = jnp.dtype("float32")
 COLUMNS = 64  # of the table of roots, which is a product of two narrow ones
-
-
-def _symmetric(transform: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """Returns a transform of the last axis whose matrix is symmetric, with derivatives."""
-    marked = batchwise(transform, 1)
-    return partial(linear_map, marked, marked)
-
-
-_fft, _ifft = _symmetric(lambda c: jnp.fft.fft(c)), _symmetric(lambda c: jnp.fft.ifft(c))
+_fft, _ifft = symmetric(lambda c: jnp.fft.fft(c), 1), symmetric(lambda c: jnp.fft.ifft(c), 1)
 
 
 @takes_arrays

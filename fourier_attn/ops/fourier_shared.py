@@ -9,9 +9,9 @@ from jaxtyping import Array, Complex, Float, Int
 from fourier_attn.ops.arguments import takes_arrays, wide
 from fourier_attn.ops.chirp import chirp_transform, chirps, mirror, positions
 from fourier_attn.ops.token_shares import exchange, give_back
-from fourier_attn.ops.transforms import batchwise, rfftn
+from fourier_attn.ops.transforms import rfftn, symmetric
 
-_fft = batchwise(lambda z: jnp.fft.fft(z), 1)
+_fft = symmetric(lambda z: jnp.fft.fft(z), 1)
 
 
 @takes_arrays

@@ -18,12 +18,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fourier_attn.ops.arguments import takes_arrays, wide
-from fourier_attn.ops.derivatives import reverse_only
+from fourier_attn.ops.derivatives import linear_map
 from fourier_attn.ops.platforms import by_platform, cpu_or_other
 from fourier_attn.ops.transforms import fast_size, irfftn, rfftn
 
 BLOCK = 128  # rows of the banded matrix at a time
-REFUSED = "lambda_layer with method='shift', which has few taps, has reverse mode only; pass method='matrix'"
 
 
 def _nothing(query: Array, value: Array) -> Array:
@@ -80,8 +79,21 @@ def _shift_backward(before, taps, saved, g):
     return jnp.stack(by_scores, axis=-1).reshape(scores.shape), by_value
 
 
-_shift = jax.custom_vjp(_shifted_sum, nondiff_argnums=(2, 3))
-_shift.defvjp(lambda s, v, before, taps: (_shifted_sum(s, v, before, taps), (s, v)), _shift_backward)
+@partial(jax.custom_jvp, nondiff_argnums=(2, 3))
+def _shift(scores: Array, value: Array, before: tuple[int, ...], taps: tuple[int, ...]) -> Array:
+    return _shifted_sum(scores, value, before, taps)
+
+
+@_shift.defjvp
+def _shift_jvp(before, taps, inputs, tangents):
+    def forward(tangents: tuple[Array, Array], scores: Array, value: Array) -> Array:
+        by_scores, by_value = tangents
+        return _shifted_sum(by_scores, value, before, taps) + _shifted_sum(scores, by_value, before, taps)
+
+    def backward(g: Array, *inputs: Array) -> tuple[Array, Array]:
+        return _shift_backward(before, taps, inputs, g)
+
+    return _shift(*inputs, before, taps), linear_map(forward, backward, tuple(tangents), *inputs)
 
 
 @takes_arrays
@@ -91,7 +103,7 @@ def by_shift(
     table: Float[Array, "*r k u"],
     before: tuple[int, ...],
 ) -> Float[Array, "b *n h v"]:
-    """Sums values that are shifted by each tap. Forward mode of it raises a TypeError.
+    """Sums values that are shifted by each tap.
 
         >>> value, table = jnp.arange(3.0).reshape(1, 3, 1, 1), jnp.ones((2, 1, 1))
         >>> by_shift(jnp.ones((1, 3, 1, 1)), value, table, (1,)).ravel()  # with the token before
@@ -109,8 +121,7 @@ def by_shift(
     scores = _scores(query, table)
     scores = scores.reshape(*scores.shape[: -len(taps)], math.prod(taps))
     dtype = wide(query, value)
-    scores, value = (reverse_only(REFUSED, x.astype(dtype)) for x in (scores, value))
-    return _shift(scores, value, before, taps)
+    return _shift(scores.astype(dtype), value.astype(dtype), before, taps)
 
 
 def _skew(x: Array, axis: int, before: int, width: int) -> Array:

@@ -213,7 +213,6 @@ FREE |= {
     for op in ("exchange", "give_back", "by_token")
     for name in ("tokens", "shared", "what")
 }
-CALLED = ("chirp.chirp_mix", "chirp.chirp_transform", "fourier_shared.shared_mix")  # callers have derivatives
 
 
 @pytest.mark.parametrize("name", OPS)
@@ -389,8 +388,7 @@ def test_double_precision_is_double_inside(name: str) -> None:
         def loss(x: Any) -> Any:
             return sum(jnp.sum(jnp.abs(y)) for y in jax.tree.leaves(op(**{**values, **x})))
 
-        whole = loss if name in CALLED else jax.value_and_grad(loss)
-        found = {str(dtype) for dtype in dtypes(jax.make_jaxpr(whole)(arrays).jaxpr)}
+        found = {str(dtype) for dtype in dtypes(jax.make_jaxpr(jax.value_and_grad(loss))(arrays).jaxpr)}
     assert "float64" in found
     assert not found & {"float32", "complex64", "bfloat16", "float16"}
 
