@@ -45,8 +45,10 @@ def _jvp(inputs: Sequence[Any], tangents: Sequence[Any], *, count: int, **params
     if of_saved:
 
         def at(*values: Array) -> list[Array]:
-            changed = dict(zip(of_saved, values, strict=True))
-            return _run(*(changed.get(i, x) for i, x in enumerate(inputs)), **params)
+            changed = list(inputs)
+            for i, value in zip(of_saved, values, strict=True):
+                changed[i] = value
+            return _run(*changed, **params)
 
         _, more = jax.jvp(at, [inputs[i] for i in of_saved], [tangents[i] for i in of_saved])
         moved = [a + b for a, b in zip(moved, more, strict=True)]
