@@ -118,16 +118,18 @@ def test_linear_maps_can_be_transformed_in_any_order(name: str) -> None:
 
         return jnp.sum(jax.lax.scan(jax.checkpoint(layer), x, None, length=2)[0] ** 2)
 
-    def forward_over_reverse(x: jax.Array, v: jax.Array) -> jax.Array:
+    def forward_over_reverse(x: jax.Array, v: jax.Array, loss: Callable[..., Any] = loss) -> jax.Array:
         return jax.jvp(jax.grad(loss), (x,), (v,))[1]
 
     def reverse_over_forward(x: jax.Array, v: jax.Array) -> jax.Array:
         return jax.grad(lambda x: jax.jvp(loss, (x,), (v,))[1])(x)
 
-    together = jax.jit(jax.vmap(forward_over_reverse))(x, v)
+    outside = jax.jit(jax.vmap(forward_over_reverse))(x, v)
+    inside = jax.jit(lambda x, v: forward_over_reverse(x, v, lambda x: jnp.sum(jax.vmap(loss)(x))))(x, v)
     single = jax.jit(reverse_over_forward)
     for i in range(3):
-        np.testing.assert_allclose(together[i], single(x[i], v[i]), rtol=1e-3, atol=2e-3)
+        for together in (outside, inside):
+            np.testing.assert_allclose(together[i], single(x[i], v[i]), rtol=1e-3, atol=2e-3)
 
 
 DERIVATIVES: dict[str, Callable[[Callable[..., Any]], Callable[[jax.Array], Any]]] = {
