@@ -72,6 +72,7 @@ TITLES = {
     "recall": "Recall at Zoology's smallest size",
     "skill_rates": "Skills: learning rates",
     "skills": "Skills",
+    "recall_equal": "Recall at equal FLOPs and equal parameters",
     "recall_pairs": "Recall of fewer and more pairs",
 }
 

@@ -13,10 +13,10 @@ FIXED = (  # networks whose weights over tokens do not depend on the data
     *("token_conv", "conv_fourier", "conv_random", "conv_global_filter"),
     *("conv_long_conv", "conv_afno", "conv_linear"),
 )
+NARROW = ("conv_attention", "long_conv+attention")  # that prediction 8 names
 MANY, BOUND = "64", 0.5  # pairs, and the accuracy that prediction 2 names
-SEEDS = {
-    (tier, model.name): model.seeds for tier in ("skills", "recall_pairs") for model in cells.MODELS[tier]
-}
+TIERS = ("skills", "recall_pairs", "recall_equal")
+SEEDS = {(tier, model.name): model.seeds for tier in TIERS for model in cells.MODELS[tier]}
 
 
 class Scores(NamedTuple):
@@ -98,20 +98,22 @@ def verdicts_table(results: Results) -> str:
     """Tabulates the predictions with their verdicts, and the share of seeds that solve each task."""
     return table(
         ["", "prediction", "verdict", "seeds that solve it"],
-        rows(published(results.root, "skills"), published(results.root, "recall_pairs")),
+        rows(*(published(results.root, tier) for tier in TIERS)),
     )
 
 
-def rows(skills: Groups, pairs: Groups) -> list[list[str]]:
+def rows(skills: Groups, pairs: Groups, equal: Groups) -> list[list[str]]:
     """Returns a row for each prediction.
 
     Args:
       skills: the findings of each "TASK-NETWORK".
       pairs: the findings of each "PAIRS-NETWORK".
+      equal: the findings of each "flops-NETWORK" and "parameters-NETWORK".
     """
+    tiers = {MANY: ("recall_pairs", pairs)} | dict.fromkeys(("flops", "parameters"), ("recall_equal", equal))
 
     def on(task: str, *networks: str) -> list[Scores]:
-        tier, groups = ("recall_pairs", pairs) if task == MANY else ("skills", skills)
+        tier, groups = tiers.get(task, ("skills", skills))
         found = {network: groups.get(f"{task}-{network}", ()) for network in networks}
         return [
             Scores(
@@ -161,6 +163,18 @@ def rows(skills: Groups, pairs: Groups) -> list[list[str]]:
             "`memorise` needs no mixing.",
             verdict(all_solve(on("memorise", *NETWORKS))),
             on("memorise", *NETWORKS),
+        ),
+        _row(
+            7,
+            "With the FLOPs of attention, mixers whose weights do not depend on the data do not recall.",
+            verdict(none_exceed(on("flops", *FIXED), BOUND)),
+            on("flops", *FIXED),
+        ),
+        _row(
+            8,
+            "Attention recalls with as many parameters as the others.",
+            verdict(all_solve(on("parameters", *NARROW))),
+            on("parameters", *NARROW),
         ),
     ]
 

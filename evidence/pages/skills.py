@@ -31,6 +31,11 @@ def recall_table(results: Results) -> str:
     return solved_table(published(results.root, "skills"))
 
 
+def equal_table(results: Results) -> str:
+    """Tabulates recall of 8 pairs with equal FLOPs, and with about equal parameters."""
+    return equal_accuracies(published(results.root, "recall_equal"))
+
+
 def pairs_table(results: Results) -> str:
     """Tabulates the test accuracy of each network on recall of fewer and more pairs."""
     return pair_accuracies({**published(results.root, "recall_pairs"), **_eight(results)})
@@ -72,6 +77,31 @@ def solved_table(groups: Groups, task: str = "recall") -> str:
         )
     head = ["network", "seeds that solve it", "share, 95 % interval, %", "median step", "test accuracy, %"]
     return table([*head, "learning rate"], lines)
+
+
+def equal_accuracies(groups: Groups) -> str:
+    """Tabulates the seeds that solve recall with equal FLOPs, and with about equal parameters.
+
+    Args:
+      groups: the findings of each "flops-NETWORK" and "parameters-NETWORK".
+    """
+    lines = []
+    for part, words in (("flops", "FLOPs"), ("parameters", "parameters")):
+        for name in NETWORKS:
+            if findings := groups.get(f"{part}-{name}"):
+                scores = [score(finding) for finding in findings]
+                lines.append(
+                    [
+                        words,
+                        f"`{name}`",
+                        f"{sum(value >= SOLVED for value in scores)} of {len(scores)}",
+                        ", ".join(f"{100 * value:.1f}" for value in scores),
+                        f"{findings[0]['parameters']:,}",
+                        f"{250 * findings[0]['epochs'][-1]['epoch']:,}",
+                    ]
+                )
+    head = ["equal", "network", "seeds that solve it", "test accuracy, %", "parameters", "steps"]
+    return table(head, lines)
 
 
 def solved_after(finding: Finding) -> int | None:

@@ -41,6 +41,7 @@ OWN_TABLES = {  # of tiers with several scores, or with too many models for the 
     "lm": perplexity_table,
     "skill_rates": skills.rates_table,
     "skills": skills.accuracies,
+    "recall_equal": skills.equal_accuracies,
     "recall_pairs": skills.pair_accuracies,
 }
 OWN_FIGURES = {
@@ -73,6 +74,7 @@ TITLES = {
     "recall": "Recall of 4 pairs among 64 tokens, vocabulary 8,192",
     "skill_rates": "Skills: validation accuracy of the trials, %, one seed at each learning rate",
     "skills": "Skills: two blocks, 2,000 steps, test accuracy, %",
+    "recall_equal": "Recall of 8 pairs at equal FLOPs, and at about equal parameters",
     "recall_pairs": "Recall of 4, 16, 32 and 64 pairs, test accuracy, %",
     "lm": "Perplexity of next-token models on WikiText-2",
     "shapes": "Synthetic shapes: questions, and labels of patches",

@@ -228,6 +228,7 @@ MODELS: dict[str, tuple[Model, ...]] = {
     ),
     "skill_rates": skills.trials(),
     "skills": skills.chosen(),
+    "recall_equal": skills.equal(),
     "recall_pairs": skills.harder(),
     "lm": tuple(
         Model(

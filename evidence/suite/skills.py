@@ -2,7 +2,7 @@
 
 python -m evidence.suite.train --tier=skill_rates      # trials
 python -m evidence.suite.rates                         # prints RATES, as the trials say
-python -m evidence.suite.train --tier=skills,recall_pairs
+python -m evidence.suite.train --tier=skills,recall_equal,recall_pairs
 """
 
 from evidence.suite.models import TRIAL_SEED, Model
@@ -50,6 +50,24 @@ RATES = {task: {"identity": "2e-3", "conv_attention": "2e-3"} for task in SKILLS
         "conv_circular": "8e-4",
     },
 }
+
+EPOCHS = 8  # of every network, 250 steps each
+# Epochs with the FLOPs that `conv_attention` has in 8, by the counts of evidence.suite.flops.
+EPOCHS_AT_EQUAL_FLOPS = {
+    "identity": 37,
+    "token_conv": 37,
+    "conv_fourier": 32,
+    "conv_random": 32,
+    "conv_global_filter": 35,
+    "conv_long_conv": 33,
+    "conv_afno": 33,
+    "conv_linear": 30,
+    "conv_lambda": 30,
+    "conv_circular": 11,
+}
+# Networks with more parameters than the others. With heads of width 64 / 8 they have about as many.
+WIDE_HEADS = ("conv_attention", "long_conv+attention", "fourier+attention")
+NARROW = (("model.mixer.head_width", "split"),)
 
 
 def trials() -> tuple[Model, ...]:
@@ -105,3 +123,19 @@ def harder() -> tuple[Model, ...]:
         for pairs, length in PAIRS.items()
         for network, rate in RATES.get("recall", {}).items()
     )
+
+
+def equal() -> tuple[Model, ...]:
+    """Returns recall with equal FLOPs, and with about equal parameters, at the rates of the task `recall`."""
+
+    def model(name: str, network: str, core_hours: float, knobs: tuple[tuple[str, str], ...]) -> Model:
+        rate = (("optim.learning_rate", RATES["recall"][network]),)
+        return Model(
+            f"{name}-{network}", core_hours, f"configs/skills.py:{network}-recall", 3, rate + knobs, "recall"
+        )
+
+    longer = (
+        model("flops", network, NETWORKS[network] * epochs / EPOCHS, (("train.epochs", str(epochs)),))
+        for network, epochs in EPOCHS_AT_EQUAL_FLOPS.items()
+    )
+    return (*longer, *(model("parameters", network, NETWORKS[network], NARROW) for network in WIDE_HEADS))

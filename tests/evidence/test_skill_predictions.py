@@ -36,9 +36,9 @@ def finding(accuracy: float) -> dict[str, Any]:
 
 def test_lambda_layers_that_recall_once_contradict_their_prediction() -> None:
     skills = {"recall-conv_lambda": [finding(0.14), finding(0.97)]}
-    row = predictions.rows(skills, {})[3]
+    row = predictions.rows(skills, {}, {})[3]
     assert row == ["4", "Lambda layers do not recall.", "fails", "`conv_lambda` 1 of 2"]
-    assert [line[2] for line in predictions.rows({}, {})] == ["open"] * 6
+    assert [line[2] for line in predictions.rows({}, {}, {})] == ["open"] * 8
 
 
 def test_hybrids_need_attention_behind_a_long_convolution_always_and_behind_fourier_once() -> None:
@@ -46,8 +46,17 @@ def test_hybrids_need_attention_behind_a_long_convolution_always_and_behind_four
         "recall-long_conv+attention": [finding(1.0)] * 5,
         "recall-fourier+attention": [finding(0.1)] * 4,
     }
-    assert predictions.rows(skills, {})[2][2] == "open"
+    assert predictions.rows(skills, {}, {})[2][2] == "open"
     skills["recall-fourier+attention"] = [finding(0.1)] * 5
-    assert predictions.rows(skills, {})[2][2] == "fails"
+    assert predictions.rows(skills, {}, {})[2][2] == "fails"
     skills["recall-fourier+attention"][0] = finding(0.99)
-    assert predictions.rows(skills, {})[2][2] == "holds"
+    assert predictions.rows(skills, {}, {})[2][2] == "holds"
+
+
+def test_equal_flops_and_parameters_are_judged_by_their_own_tier() -> None:
+    equal = {f"flops-{name}": [finding(0.2)] * 3 for name in predictions.FIXED}
+    equal |= {f"parameters-{name}": [finding(1.0)] * 3 for name in predictions.NARROW}
+    assert [row[2] for row in predictions.rows({}, {}, equal)[6:]] == ["holds", "holds"]
+    equal["flops-conv_linear"] = [finding(0.51)]
+    equal["parameters-conv_attention"] = [finding(1.0)] * 2
+    assert [row[2] for row in predictions.rows({}, {}, equal)[6:]] == ["fails", "open"]

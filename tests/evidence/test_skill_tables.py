@@ -73,3 +73,11 @@ def test_examples_with_a_label_for_each_token_have_several_answers(tmp_path: Pat
     for label, one in ((1, True), ([1, -100], False)):
         (tmp_path / "predictions.jsonl").write_text(json.dumps({"label": label, "prediction": label}) + "\n")
         assert one_answer(tmp_path) == one
+
+
+def test_epochs_at_equal_flops_follow_from_the_counts() -> None:
+    rows = json.loads((ROOT / "results/evidence/skills/flops.json").read_text())["rows"]
+    flops = {row["network"]: row["flops"] for row in rows}
+    for network, epochs in suite.EPOCHS_AT_EQUAL_FLOPS.items():
+        assert epochs == round(suite.EPOCHS * flops["conv_attention"] / flops[network])
+    assert {*suite.EPOCHS_AT_EQUAL_FLOPS, *suite.WIDE_HEADS} == {*suite.NETWORKS}
