@@ -393,7 +393,7 @@ def look_inside(directory: Path, devices: Mapping[str, str], predictor: Any = No
 
     predictor = predictor or Predictor.load(directory, batch=1, devices=devices)
     given, output = flags.FLAGS, flags.FLAGS.output
-    where = paths.given(output) if output else None
+    where = paths.stem(output, "--output") if output else None
     for file in explain.write(predictor, directory, given.text, given.text_pair, given.image, where):
         print(f"written to {file}")
 

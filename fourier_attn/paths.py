@@ -44,6 +44,20 @@ def given(name: str | Path) -> Path:
         return Path.cwd() / path  # absolute, so that its ~ does not mean a home folder
 
 
+def stem(name: str | Path, option: str) -> Path:
+    """Returns the path of files that will be written, without their endings.
+
+    Args:
+      name: the path that the user gave.
+      option: name of the option for the message, for example "--out".
+    Raises: ValueError for a folder, like `.`, and as `given`.
+    """
+    path = given(name)
+    if path.name in ("", "..") or os.fspath(name).endswith("/"):
+        raise ValueError(f"{option}={name} is a folder; add a name for the files, {option}={path / 'NAME'}")
+    return path
+
+
 def check_new(path: Path, cure: str) -> None:
     """Checks that nothing exists yet at a path that will be written.
 

@@ -84,6 +84,18 @@ def words(point: Point) -> list[str]:
     return [f"--{flag_of(knob)}={value}" for knob, value in point.items()]
 
 
+def arguments(given: Sequence[str], point: Point) -> list[str]:
+    """Returns the whole arguments of the training command, with the configuration before its options.
+
+    Args:
+      given: the arguments that all points share.
+      point: the values of this point.
+    """
+    first = {knob: value for knob, value in point.items() if knob == "config"}
+    rest = {knob: value for knob, value in point.items() if knob != "config"}
+    return [*words(first), *given, *words(rest)]
+
+
 def flag_of(knob: str) -> str:
     """Returns the flag of the training command that sets `knob`."""
     return knob if knob in CHOICES else f"config.{knob}"
@@ -145,7 +157,7 @@ def check_point(own: Sequence[str], point: Point) -> config.Config:
     Raises: ValueError that names the point.
     """
     try:
-        settings = read([*own, *words(point)])
+        settings = read(arguments(own, point))
         config.check(settings)
         if not settings.init_from:  # The architecture of the given weights replaces this one.
             memory.traced(settings)  # A mixer checks its fields at its first call.

@@ -56,7 +56,7 @@ def main(*words: str) -> int:
     configs = grid.check(words, points, options.module)
     directory = paths.given(options.directory)
     runs = [
-        Run(program.program((*words, *grid.words(p), f"--workdir={directory / grid.name(p)}")), p)
+        Run(program.program((*grid.arguments(words, p), f"--workdir={directory / grid.name(p)}")), p)
         for p in points
     ]
 

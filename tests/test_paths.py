@@ -21,6 +21,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
+def test_files_without_a_name_are_refused() -> None:
+    """A stem gets endings, and a folder has no place for them."""
+    assert paths.stem("a/b.c", "--out") == Path("a/b.c")
+    for name, cure in ((".", "NAME"), ("..", "../NAME"), ("/", "/NAME"), ("a/", "a/NAME")):
+        with pytest.raises(ValueError, match=f"^--out={name} is a folder; .*, --out={cure}$"):
+            paths.stem(name, "--out")
+
+
 def test_a_tilde_is_the_home_directory(home: Path) -> None:
     assert paths.given("~/a b/c.csv") == home / "a b/c.csv"
     assert paths.given("~") == home

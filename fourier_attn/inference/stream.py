@@ -132,6 +132,8 @@ def evaluate_file(
         for item, answer in zip(chunk, _answers(predictor, chunk), strict=True):
             tally.add(item, answer)
     if not tally.scores():
+        if tally.unlike:
+            raise ValueError(f"--input={source}: {tally.unlike_words()}; fix them, or use --mode=predict")
         own = predictor.config.data.label or predictor.task.label
         raise ValueError(
             f"--input={source} has no usable labels in a column {own!r}; add it, or use --mode=predict"
@@ -205,6 +207,15 @@ class Tally:
         reasons = {name: why for name, why in undefined.items() if why}
         return {"examples": len(self.labels), **values, "undefined": reasons}
 
+    def unlike_words(self) -> str:
+        """Returns a sentence on the rows whose label is not one of the classes."""
+        known = f"one of {', '.join(self.task.labels)}"[:200] if self.task.labels else "a number"
+        more = ", .." if self.unlike > NAMED else ""
+        return (
+            f"{self.unlike:,} rows have a label that is not {known}, and are not scored: "
+            f"{'; '.join(self.examples)}{more}"
+        )
+
     def words(self) -> str:
         """Returns a summary: counts, shortcomings of answers, and the scores."""
         said = f"{self.predicted:,} predicted" + (f", {self.skipped:,} skipped" if self.skipped else "")
@@ -216,12 +227,7 @@ class Tally:
         if self.windowed:
             said += f"; {self.windowed:,} are longer than data.length={self.length} and were read in windows"
         if self.unlike:
-            known = f"one of {', '.join(self.task.labels)}"[:200] if self.task.labels else "a number"
-            more = ", .." if self.unlike > NAMED else ""
-            said += (
-                f"\nnote: {self.unlike:,} rows have a label that is not {known}, and are not scored: "
-                f"{'; '.join(self.examples)}{more}"
-            )
+            said += f"\nnote: {self.unlike_words()}"
         return "\n".join([said, *_table(self.scores())])
 
 

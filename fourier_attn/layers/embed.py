@@ -144,7 +144,8 @@ class TokenEmbedding(nn.Module):
         t, e = tokens.shape[-1] if place is None else self.positions, self.emb or self.d
         if t > self.positions:
             raise ValueError(
-                f"a sequence of {t} tokens exceeds positions={self.positions}; shorten it or raise positions"
+                f"a sequence of {t} tokens exceeds positions={self.positions}; shorten it "
+                "(data.length) or raise positions (model.positions)"
             )
         init, kind = initializers.table(self.initializer), self.positions_kind
         content = content_width(e, kind, self.position_width)

@@ -57,7 +57,7 @@ def main(*directories: str) -> None:
     if averages:
         print("\n".join(("", *aligned(averages))))
     if flags.FLAGS.out:
-        out = paths.given(flags.FLAGS.out)
+        out = paths.stem(flags.FLAGS.out, "--out")
         atomic.make_folder(out.parent)
         tables = {"": rows} | ({"-means": averages} if averages else {})
         for suffix, cells in tables.items():

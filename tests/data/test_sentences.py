@@ -77,7 +77,7 @@ def test_other_columns_and_plain_texts(tmp_path: Path) -> None:
     ("contents", "message"),
     [
         (b"a O\nb\n", "line 2 has 1 columns instead of the 2 of the first line; give each word one tag"),
-        (b"a O\nb X Y\n", "line 2 has 3 columns instead of the 2"),
+        (b"a O\nb X Y\n", "line 2 has 3 columns instead of the 2 .* separate columns by spaces or one tab"),
         (b"a O\n\nb \xff\n", "line 3 is not UTF-8"),
         (b"a\t\n", "has no tag for the word 'a'"),
         (b'{"tokens": ["a", "b"], "tags": ["O"]}', "line 1 has 1 tags for 2 tokens; give each word one tag"),

@@ -365,6 +365,13 @@ def test_a_run_is_evaluated_on_a_new_file(toy_run: Path, tmp_path: Path, loaded:
     code, _, error = run_here(main, *words, f"--input={source}")
     assert code == 2
     assert "has no usable labels in a column 'label'" in error
+    source = write(tmp_path / "wrong.csv", b"text,label\na fine film,fine\n")
+    code, _, error = run_here(main, *words, f"--input={source}")
+    assert (code, "wrong.csv, line 2 ('fine'); fix them" in error) == (2, True)
+    source.unlink()
+    for output in (".", ".."):
+        code, _, error = run_here(main, "--mode=explain", *words[1:], "--text=a", f"--output={output}")
+        assert (code, f"--output={output} is a folder" in error) == (2, True)
     assert run_here(main, *words, "--long=windows")[0] == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new.csv", "texts.txt"]
 

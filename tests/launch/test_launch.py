@@ -50,6 +50,10 @@ def test_a_grid_of_mixers_and_configurations() -> None:
     found = grid.check(["--recipe=small"], points, "fourier_attn.main")
     assert [c.model.mixer.name for c in found] == ["lambda", "fourier"] * 2
     assert {c.data.vocab for c in found} == {20_000}
+    own = ["--config.data.vocab=64"]
+    whole = ["--config=fnet:reviews", *own, "--mixer=lambda", "--config.seed=0"]
+    assert grid.arguments(own, points[0]) == whole
+    assert {c.data.vocab for c in grid.check(own, points, "fourier_attn.main")} == {64}
     with pytest.raises(ValueError, match="--config is in the arguments and in the grid"):
         grid.check(["--config=fnet"], points, "fourier_attn.main")
     with pytest.raises(ValueError, match=r"mixer=huge,seed=0: model.mixer.name='huge' is unknown"):

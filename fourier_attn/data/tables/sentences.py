@@ -111,7 +111,7 @@ def _columns(lines: Iterable[tuple[int, str, str]], name: str, columns: Columns)
                 where = f"{name}, line {number}"
                 error = unread or (
                     f"has {len(cells[-1])} columns instead of the {width} of the first line; give each word "
-                    "one tag"
+                    "one tag, and separate columns by spaces or one tab"
                 )
                 break
         read = Sentence(where, rows[0][0], error=error)

@@ -52,7 +52,7 @@ def main() -> None:
         lines.append([each["program"], *numbers])
     print("\n".join(aligned(lines, right=True)))
     if flags.FLAGS.out:
-        stem = paths.given(flags.FLAGS.out)
+        stem = paths.stem(flags.FLAGS.out, "--out")
         document = provenance.record() | {"source": SOURCE, "rows": rows}
         provenance.write(stem.with_name(f"{stem.name}.json"), document)
 

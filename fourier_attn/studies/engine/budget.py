@@ -72,7 +72,7 @@ def define_flags() -> None:
 def main() -> None:
     """Prints the budget of each engine, and writes it."""
     options = flags.FLAGS
-    out = runs.new_files(paths.given(options.out)) if options.out else None
+    out = runs.new_files(paths.stem(options.out, "--out")) if options.out else None
     own = None if options.components is None else paths.given(options.components)
     library = components.library(own)
     config = _run_config() if options.workdir else None

@@ -67,7 +67,7 @@ def main() -> None:
         raise ValueError(
             "--workdir and --init_from go together: where networks are trained, and their initial weights"
         )
-    report, picture = runs.new_files(paths.given(options.out))
+    report, picture = runs.new_files(paths.stem(options.out, "--out"))
     preset, rows = presets.preset(options.engine), []
     hidden = [
         preset.replace(static_phase_rms=phase, static_gain_rms=gain, seed=options.seed)

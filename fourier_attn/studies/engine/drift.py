@@ -62,7 +62,7 @@ def main() -> None:
     options, ages = flags.FLAGS, seconds("ages", least=0.0)
     intervals = [NEVER, *seconds("intervals", least=1e-9)]
     [directory] = runs.directories()
-    table, picture = runs.new_files(directory / paths.given(options.out))
+    table, picture = runs.new_files(directory / paths.stem(options.out, "--out"))
     evaluator = EngineEvaluator(directory, options.data_dir, options.examples)
     engine = drifting(choose_engines([evaluator])[0])
     costs = [cost(engine, interval) for interval in intervals]

@@ -57,7 +57,7 @@ def main() -> None:
             "--recording is needed: a file of probes and readings, see docs/optics/laboratory.md"
         )
     _check_options()
-    out = paths.given(options.out)
+    out = paths.stem(options.out, "--out")
     report, picture = runs.new_files(out)
     device = out.with_name(f"{out.name}.npz")
     paths.check_new(device, f"move it away, or name this fit, --out={out.name}-2")

@@ -306,7 +306,7 @@ def main() -> None:
         rows = networks(train_exactly(data), fitted, data)
     print(table(rows))
     if flags.FLAGS.out:
-        stem = paths.given(flags.FLAGS.out)
+        stem = paths.stem(flags.FLAGS.out, "--out")
         fits = [
             {"reference": reference, "held_out_db": fit.held_out_db, "expected_db": fit.expected_db}
             for reference, fit in ((True, fitted.fit), (False, fitted.without))

@@ -112,14 +112,14 @@ def main() -> None:
     if options.measured is not None:
         if options.config is None:
             raise ValueError(f"--measured={options.measured} needs the network, --config=FILE[:task]")
-        out = paths.given(options.out)
+        out = paths.stem(options.out, "--out")
         config = fit_grid(options.config)
         base = base_engine(model.engine_of(config.model.mixer))
         document = again(paths.given(options.measured), config, base, prices)
         write(document, out.with_name(f"{out.name}.json"), out.with_name(f"{out.name}.png"))
         return
     [directory] = runs.directories()
-    table, picture = runs.new_files(directory / paths.given(options.out))
+    table, picture = runs.new_files(directory / paths.stem(options.out, "--out"))
     finder = EngineEvaluator(directory, options.data_dir, options.search_examples)
     if finder.public != "test":
         raise ValueError(

@@ -64,7 +64,7 @@ def main() -> None:
     if not photons or not all(0 < n < math.inf for n in photons):
         raise ValueError(f"--photons={photons} must be positive, and one at least")
     directories = runs.directories()
-    table, picture = runs.new_files(directories[0] / paths.given(options.out))
+    table, picture = runs.new_files(directories[0] / paths.stem(options.out, "--out"))
     evaluators = [
         EngineEvaluator(directory, options.data_dir, options.examples, name)
         for directory, name in zip(directories, runs.labels(directories), strict=True)

@@ -110,7 +110,7 @@ def main() -> None:
         print(f"{name}: {sum(row['inside'] for row in own)} of {len(own)} inside", flush=True)
     print(f"\n{table(found)}")
     if options.out:
-        stem = paths.given(options.out)
+        stem = paths.stem(options.out, "--out")
         document = provenance.record() | {"setting": options.engine, "rows": found}
         provenance.write(stem.with_name(f"{stem.name}.json"), document)
 

@@ -200,7 +200,7 @@ def main() -> None:
         print(f"{name}: {rows[-1]['output_db']:.1f} dB", flush=True)
     print(f"\n{table(rows)}")
     if flags.FLAGS.out:
-        stem = paths.given(flags.FLAGS.out)
+        stem = paths.stem(flags.FLAGS.out, "--out")
         document = provenance.record() | {"setting": flags.FLAGS.engine, "rows": rows}
         provenance.write(stem.with_name(f"{stem.name}.json"), document)
         style.save(plot(document), stem.with_name(f"{stem.name}.png"))

@@ -52,7 +52,7 @@ def main() -> None:
     """Sweeps one run, or two."""
     bits, noises = grid()
     directories = runs.directories()
-    table, picture = runs.new_files(directories[0] / paths.given(flags.FLAGS.out))
+    table, picture = runs.new_files(directories[0] / paths.stem(flags.FLAGS.out, "--out"))
     evaluators = [
         EngineEvaluator(directory, flags.FLAGS.data_dir, flags.FLAGS.examples, name)
         for directory, name in zip(directories, runs.labels(directories), strict=True)

@@ -313,7 +313,7 @@ def main() -> None:
     config: Any = flags.FLAGS.config
     document = report(fit_grid(config), options, flags.FLAGS.tornado)
     if flags.FLAGS.out:
-        write(paths.given(flags.FLAGS.out), document)
+        write(paths.stem(flags.FLAGS.out, "--out"), document)
 
 
 def write(stem: Path, document: dict[str, Any]) -> None:

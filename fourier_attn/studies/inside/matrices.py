@@ -53,7 +53,7 @@ def main() -> None:
     check_choices("layers", names or [""], LAYERS)
     if flags.FLAGS.out is None and names != list(LAYERS):
         raise ValueError(f"layers={','.join(names)} are not all, which {OUT}.json has; name a file by --out")
-    out, rows = paths.given(flags.FLAGS.out or OUT), []
+    out, rows = paths.stem(flags.FLAGS.out or OUT, "--out"), []
     for name in names:
         make = LAYERS[name]
         row = measure(name, make)
@@ -64,8 +64,8 @@ def main() -> None:
         )
     setting = f"t = {T}, d = {D}, initial parameters; operations at t = {MANY}, d = {WIDE}"
     document = provenance.record() | {"setting": setting, "rows": rows}
-    provenance.write(out.with_suffix(".json"), document)
-    style.save(plot(document), out.with_suffix(".png"))
+    provenance.write(out.with_name(f"{out.name}.json"), document)
+    style.save(plot(document), out.with_name(f"{out.name}.png"))
     print(f"written to {out}.json and {out}.png")
 
 
