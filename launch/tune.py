@@ -73,6 +73,11 @@ def main(*words: str) -> int:
     if program.option(words, "config") is not None:
         raise ValueError("--config after -- is for one model only; give each one before --")
     space = {knob: range_of(name, options[name].value or "", log) for name, (knob, _, log) in SPACE.items()}
+    for name, (knob, _, _) in SPACE.items():
+        if space[knob] and program.option(words, f"config.{knob}") is not None:
+            raise ValueError(
+                f"--config.{knob} after -- is also tuned; leave it out, or pass --{name}= to leave it untuned"
+            )
     points = draws({knob: found for knob, found in space.items() if found}, options.trials, options.seed)
     names = model_names(options.config)
     directory = paths.given(options.directory)

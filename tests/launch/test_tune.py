@@ -96,7 +96,7 @@ def test_the_best_by_validation_is_shown(tmp_path: Path, monkeypatch: pytest.Mon
         ([*MODELS, "--learning_rate=", "--weight_decay=", "--dropout="], "every range is empty"),
         ([*MODELS, "--module=launch.sweep"], "has no validation score; leave it out"),
         ([*MODELS, "--", "--config=fnet:imdb"], "give each one before --"),
-        ([*MODELS, "--", "--config.model.dropout=0.1"], "in the arguments and in the grid"),
+        ([*MODELS, "--", "--config.model.dropout=0.1"], "is also tuned; leave it out, or pass --dropout="),
     ],
 )
 def test_bad_input_is_one_line(words: list[str], message: str, tmp_path: Path) -> None:
