@@ -24,12 +24,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from benchmarks.timing import COMMIT, RESULTS
+from benchmarks.timing import COMMIT, RESULTS, complete
 from fourier_attn import command, config, provenance
 from fourier_attn.choices import check_choice
-from fourier_attn.family import family
+from fourier_attn.family import ARCHITECTURES, family
 from fourier_attn.layers.encoder import Block
 from fourier_attn.model import MIXERS
+from fourier_attn.ops.arguments import wide
 from fourier_attn.ops.attention import attention
 from fourier_attn.ops.chirp import chirp_mix
 from fourier_attn.ops.fourier import fourier_mix
@@ -105,7 +106,7 @@ def gradient(mixer: Mixer, dtype: str, b: int, t: int, d: int) -> tuple[Callable
     def loss(params: Any, x: jax.Array, mask: jax.Array) -> jax.Array:
         real = None if "engine" in fields else mask
         y: Any = layer.apply(params, x, mask=real, rngs={"noise": jax.random.key(1)})
-        return jnp.sum(jnp.square(y.astype(jnp.float32)))
+        return jnp.sum(jnp.square(y.astype(wide(y))))
 
     return jax.value_and_grad(loss, (0, 1)), [params, x, mask]
 
@@ -129,13 +130,24 @@ def training(
       placement: distribution over devices; None for one device.
       remat: `train.remat`.
     """
-    c = family(name, size)
+    c = encoder(name, depth, b, t, size)
+    c.train.remat = remat
+    return training_step(config.fitted_without_data(c), placement)
+
+
+def encoder(name: str, depth: int, b: int, t: int, size: str = "base") -> config.Config:
+    """Returns the configuration to pre-train an encoder in bfloat16; the arguments are those of `training`.
+
+    "lambda" and "circular" are the encoder with this mixer, with the mixer's default options.
+    """
+    known = name in ARCHITECTURES
+    c = family(name, size) if known else config.with_mixer(family("ff", size), name)
     c.model.depth, c.model.dtype = depth, "bfloat16"
     if c.model.layout:
         attention = min(2, depth // 2)
         c.model.layout = (*("fourier",) * (depth - attention), *("attention",) * attention)
-    c.data.batch, c.data.length, c.train.remat = b, t, remat
-    return training_step(config.fitted_without_data(c), placement)
+    c.data.batch, c.data.length, c.model.positions = b, t, max(t, c.model.positions)
+    return config.fit_length(c)
 
 
 def split(arguments: list[Any], devices: list[Any]) -> list[Any]:
@@ -319,12 +331,7 @@ def main(target: str = "", part: str = "") -> None:
     before = json.loads(path.read_text()) if path.exists() else {}
     clean = COMMIT is not None and not COMMIT.endswith("+")  # else the commit names no sources
     known = before["rows"] if clean and before.get("commit") == COMMIT else []
-    done: list[Row] = []
-    for case, compile_it in cases(target, part):
-        there = [row for row in known if case.items() <= row.items()]
-        done.append(there[0] if there else case | compile_it())
-        print({key: value for key, value in done[-1].items() if key != "part"}, flush=True)
-        provenance.write(path, facts | {"rows": done})
+    complete(path, facts, known, ((case, lambda c=c: [c()]) for case, c in cases(target, part)))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Compares timings of two sides, and writes the files of results."""
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from fourier_attn.columns import aligned
 
 keep_memory()  # for all sides, as in the programs; it must come before the first array
 RESULTS = Path(__file__).parent.parent / "results" / "benchmarks"
+Row = dict[str, Any]
+Case = tuple[Row, Callable[[], Iterable[Row]]]  # what is measured; yields its results, each more complete
 COMMIT = provenance.commit()  # now, since the sources may change while this process measures
 
 
@@ -31,6 +33,12 @@ def compare(seconds: dict[str, list[float]], ours: str, other: str) -> dict[str,
         "lowest": round(min(ratios), 2),
         "highest": round(max(ratios), 2),
     }
+
+
+def milliseconds(seconds: list[float]) -> Row:
+    """Returns the median and the range of the seconds per call of all rounds, in milliseconds."""
+    values = {"ms": statistics.median(seconds), "lowest": min(seconds), "highest": max(seconds)}
+    return {name: round(1e3 * value, 4) for name, value in values.items()}
 
 
 def temporary_bytes(function: Callable[..., Any], *arguments: Any) -> int:
@@ -57,3 +65,23 @@ def report(
     path = RESULTS / f"{name}-{jax.default_backend()}.json"
     provenance.write(path, facts | {"rows": rows})
     print(f"written to results/benchmarks/{path.name}")
+
+
+def complete(path: Path, facts: Row, known: list[Row], cases: Iterable[Case]) -> None:
+    """Measures the cases that are not among known rows; writes all rows to a file after each measurement.
+
+    Args:
+      path: the file.
+      facts: the origin of the rows.
+      known: earlier rows. One with `finished` False is measured again.
+      cases: the cases.
+    """
+    rows = list(known)
+    for case, measure in cases:
+        there = next((row for row in rows if case.items() <= row.items()), None)
+        if there and there.get("finished", True):
+            continue
+        for result in measure():
+            rows = [row for row in rows if not case.items() <= row.items()] + [case | result]
+            provenance.write(path, facts | {"rows": rows})
+        print({key: value for key, value in rows[-1].items() if key != "part"}, flush=True)

@@ -33,6 +33,7 @@ from evidence.pages.findings import claims, noise, query_keys, validation_curves
 from evidence.pages.inside import attention_table, matrix_table, property_table
 from evidence.pages.language import perplexities
 from evidence.pages.markdown import Results
+from evidence.pages.measured import GPU_TABLES
 from evidence.pages.open_questions import open_questions
 from evidence.pages.programs import bounds_table, predictions_table, programs_table
 from evidence.pages.projected import frames, parts, speedup
@@ -90,6 +91,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "aot-lengths": compiled_lengths,
     "aot-training": compiled_training,
     "aot-methods": compiled_methods,
+    **GPU_TABLES,
     "parameters-engine": partial(parameters, group=""),
     **{f"parameters-{group}": partial(parameters, group=group) for group in GROUPS},
     "engine-kinds": kinds,

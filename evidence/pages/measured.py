@@ -1,0 +1,105 @@
+"""Makes the tables of measurements on a GPU, from the files that `benchmarks.gpu` writes."""
+
+from collections.abc import Callable
+
+from evidence.pages.markdown import NOT_RUN, Results, Row, notes, significant, table
+
+
+def gpu_errors(results: Results) -> str:
+    """Tabulates the largest relative error of the gradients of each mixer in each precision."""
+    rows = _rows(results, 1, "error")
+    kinds = list(dict.fromkeys(row["dtype"] for row in rows))
+    found = {(row["what"], row["dtype"]): row for row in rows}
+    lines = [
+        [what, *(_error(found.get((what, kind))) for kind in kinds)]
+        for what in dict.fromkeys(row["what"] for row in rows)
+    ]
+    return _whole(results, 1, ["mixer", *kinds], lines)
+
+
+def gpu_times(results: Results) -> str:
+    """Tabulates milliseconds, and below them millijoules per example, over the number of tokens."""
+    rows = _rows(results, 1, "time")
+    lengths = sorted({row["t"] for row in rows})
+    found = {(row["what"], row["dtype"], row["t"]): row for row in rows}
+    lines = [
+        [f"{what}, {dtype}", unit, *(_number(found.get((what, dtype, t)), name) for t in lengths)]
+        for name, unit in (("ms", "ms"), ("mj_per_example", "mJ an example"))
+        for what, dtype in dict.fromkeys(key[:2] for key in found)
+    ]
+    return _whole(results, 1, ["method", "unit", *(f"t = {t:,}" for t in lengths)], lines)
+
+
+def gpu_steps(results: Results) -> str:
+    """Tabulates training steps of encoders of size base."""
+    names = {"ms": "ms", "tokens_per_s": "tokens/s", "predicted_mb": "predicted MB", "peak_mb": "peak MB"}
+    lines = [
+        [row["what"], f"{row['batch']}", f"{row['t']:,}", *(_number(row, name) for name in names)]
+        for row in _rows(results, 2, "step")
+    ]
+    return _whole(results, 2, ["encoder", "batch", "tokens", *names.values()], lines)
+
+
+def gpu_resumed(results: Results) -> str:
+    """Tabulates whether killed and resumed runs ended with the parameters of an unbroken one."""
+    lines = [
+        [row["what"], f"`{row['flags']}`" if row["flags"] else "none", _said(row, _bits)]
+        for row in _rows(results, 2, "resume")
+    ]
+    return _whole(results, 2, ["run", "flags of XLA", "parameters"], lines)
+
+
+def gpu_runs(results: Results) -> str:
+    """Tabulates whole runs."""
+    lines = [
+        [row["what"], f"{row.get('epochs', '')}", _said(row, _score)] for row in _rows(results, 3, "run")
+    ]
+    return _whole(results, 3, ["configuration", "epochs", "result"], lines)
+
+
+def _rows(results: Results, number: int, part: str) -> list[Row]:
+    documents = results.runs(f"benchmarks/gpu-{number}")
+    return [row for document in documents.values() for row in document["rows"] if row["part"] == part]
+
+
+def _whole(results: Results, number: int, head: list[str], lines: list[list[str]]) -> str:
+    if not lines:
+        return table(head[:1], [[NOT_RUN]])
+    return table(head, lines) + notes(results.runs(f"benchmarks/gpu-{number}"))
+
+
+def _said(row: Row, what: Callable[[Row], str]) -> str:
+    return f"failed: {row['why']}" if "why" in row else what(row)
+
+
+def _number(row: Row | None, name: str) -> str:
+    """Returns a number of a row; nothing where it is not measured or could not be."""
+    if row is None:
+        return ""
+    return _said(row, lambda row: "not measured" if row[name] is None else significant(row[name]))
+
+
+def _error(row: Row | None) -> str:
+    if row is None:
+        return ""
+    return _said(row, lambda row: f"{row['error']:g}{'' if row['within'] else ' (too large)'}")
+
+
+def _bits(row: Row) -> str:
+    return "equal, bit for bit" if row["same_bits"] else "different"
+
+
+def _score(row: Row) -> str:
+    """Returns the score on the test set, or of the last validation of an unfinished run."""
+    if row["finished"]:
+        return f"test {row['metric']} {significant(row['test'][row['metric']])}"
+    return f"unfinished, validation accuracy {significant(row['validation']['accuracy'])}"
+
+
+GPU_TABLES: dict[str, Callable[[Results], str]] = {
+    "gpu-errors": gpu_errors,
+    "gpu-times": gpu_times,
+    "gpu-steps": gpu_steps,
+    "gpu-resumed": gpu_resumed,
+    "gpu-runs": gpu_runs,
+}

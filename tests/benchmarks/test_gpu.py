@@ -1,0 +1,162 @@
+"""The command for a lent GPU: its parts at small sizes on the CPU, its end, its refusals and its packing."""
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import run_here
+
+from benchmarks import gpu, gpu_training, timing
+from evidence.pages.layout import arrange
+from evidence.pages.markdown import NOT_RUN, Results
+from evidence.pages.measured import GPU_TABLES
+from fourier_attn.config import Config
+
+
+@pytest.mark.slow
+def test_all_parts_measure_small_sizes_and_repeat_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "results" / "benchmarks"
+    options = ("--tiny", "--minutes=20", f"--out={out}")
+    for part in "123":
+        code, _, err = run_here(gpu, f"--part={part}", *options)
+        assert (code, err) == (0, "")
+    rows = [row for part in "123" for row in json.loads((out / f"gpu-{part}.json").read_text())["rows"]]
+    assert [row for row in rows if "why" in row] == []
+    by_part = {row["part"]: [r for r in rows if r["part"] == row["part"]] for row in rows}
+    assert {row["what"] for row in by_part["error"]} == {"attention", "fourier"}
+    assert all(row["within"] for row in by_part["error"])
+    single = [row for row in by_part["error"] if row["dtype"] == "float32"]
+    assert all(0 < row["error"] < 1e-5 for row in single)  # or the reference would not be float64
+    assert {"rfft", "masked matmul", "attention"} < {row["what"] for row in by_part["time"]}
+    assert [(row["killed"], row["same_bits"]) for row in by_part["resume"]] == [(True, True)]
+    assert by_part["step"][0]["tokens_per_s"] > 0 < by_part["step"][0]["predicted_mb"]
+    assert [(row["finished"], row["epochs"]) for row in by_part["run"]] == [(True, 2)]
+    for name, make in GPU_TABLES.items():
+        text = arrange(name, make(Results(tmp_path)), "docs/accelerators.md")
+        assert NOT_RUN not in text.lower()
+        assert "Provenance" in text, name
+    before = {path: path.read_text() for path in out.glob("*.json")}
+    for part in "123":
+        assert run_here(gpu, f"--part={part}", *options)[0] == 0
+    assert {path: path.read_text() for path in out.glob("*.json")} == before
+
+
+def test_tables_without_results() -> None:
+    for name, make in GPU_TABLES.items():
+        assert arrange(name, make(Results(Path("nowhere"))), "docs/accelerators.md") == "Not yet run.\n"
+
+
+def test_rows_are_written_one_by_one(tmp_path: Path) -> None:
+    file, seen = tmp_path / "a.json", []
+
+    def growing() -> Iterator[timing.Row]:
+        yield {"finished": False, "n": 1}
+        seen.append(json.loads(file.read_text())["rows"])
+        yield {"finished": True, "n": 2}
+
+    def failing() -> list[timing.Row]:
+        raise OSError("cut off")
+
+    cases = [({"what": "known"}, failing), ({"what": "begun"}, growing), ({"what": "last"}, failing)]
+    known = [{"what": "known", "n": 0}, {"what": "begun", "finished": False, "n": 0}]
+    with pytest.raises(OSError, match="cut off"):
+        timing.complete(file, {"commit": None}, known, cases)
+    assert seen == [[known[0], {"what": "begun", "finished": False, "n": 1}]]
+    rows = json.loads(file.read_text())["rows"]
+    assert rows == [known[0], {"what": "begun", "finished": True, "n": 2}]
+    assert list(gpu.attempt(failing)) == [{"why": "cut off"}]
+
+
+def test_the_end_stops_all_processes(tmp_path: Path) -> None:
+    """Also those that the measuring process has started and that ignore SIGTERM."""
+    script = f"(trap '' TERM; touch {tmp_path}/ready; sleep 60) & sleep 60"
+    worker = subprocess.Popen(["bash", "-c", script], start_new_session=True)
+    while not (tmp_path / "ready").exists():
+        time.sleep(0.01)
+    begin = time.monotonic()
+    gpu.stop(worker, grace=0.5)
+    assert 0.4 < time.monotonic() - begin < 10
+    states = subprocess.run(["ps", "-o", "stat=", "-g", str(worker.pid)], capture_output=True, text=True)
+    assert [line for line in states.stdout.split() if not line.startswith("Z")] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--part=4",), "--part=4"),
+        ((), "--part and --out are required"),
+        (("--part=1", "--out=DIR", "--minutes=0"), "--minutes=0 must be positive"),
+        (("--part=1", "--out=DIR", "--minutes=nan"), "--minutes=nan must be positive"),
+        (("--part=1", "--out=DIR/file"), "is not a folder"),
+        (("--part=1", "--out=DIR"), "no GPU"),
+        (("--part=2", "--out=DIR"), "has other contents"),
+        (("--part=3", "--out=DIR", "--tiny"), "has rows of another commit"),
+        (("--part=1", "--out=DIR", "--packed=DIR"), "has no file commit"),
+    ],
+)
+def test_refusals(
+    words: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(gpu.WORKER, "1")
+    (tmp_path / "file").touch()
+    (tmp_path / "gpu-2.json").write_text('["other"]')
+    other = {"rows": [], "commit": "a" * 40, "setting": "", "versions": {}, "hardware": {"accelerator": None}}
+    (tmp_path / "gpu-3.json").write_text(json.dumps(other))
+    code, _, err = run_here(gpu, *(word.replace("DIR", str(tmp_path)) for word in words))
+    assert code == 2
+    assert message in err.replace("should be", "--part=4")
+    assert len(err.splitlines()) == 1
+
+
+def test_packing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, folder = tmp_path / "data", tmp_path / "packed"
+    for name in ("train", "unsupervised"):
+        path = data / "imdb_reviews" / f"{name}.array_record"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    asked = []
+
+    def pip(words: list[str], **options: object) -> subprocess.CompletedProcess[bytes]:
+        if words[0] == "git":
+            return subprocess.CompletedProcess(words, 0, b"README.md\0")
+        asked.append((words[5], words[-1]))
+        return subprocess.CompletedProcess(words, words[5] == "download" and "promise" in words[-1])
+
+    monkeypatch.setattr(gpu.subprocess, "run", pip)
+    words = (f"--pack={folder}", f"--data_dir={data}")
+    code, out, _ = run_here(gpu, *words)
+    assert code == 0
+    assert f"--packed={folder}" in out
+    assert "not packed" not in out
+    assert [path.name for path in folder.rglob("*.array_record")] == ["train.array_record"]
+    assert (folder / "commit").read_text() == f"{gpu.COMMIT}\n"
+    wheels = [requirement for way, requirement in asked if way == "wheel"]
+    assert wheels == ["promise==2.3"]
+    assert len(asked) == len(gpu.LACKING) + 1
+    monkeypatch.setattr(gpu, "MOST", 100)
+    code, _, err = run_here(gpu, *words)
+    assert (code, "more than 100" in err) == (2, True)
+
+
+def test_every_encoder_has_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """cuDNN's attention needs a GPU to compile, so only the configurations are compared."""
+    made = []
+
+    def stop(c: Config) -> None:
+        made.append(c)
+        raise RuntimeError("enough")
+
+    monkeypatch.setattr(gpu_training, "training_step", stop)
+    for what in gpu_training.ENCODERS:
+        with pytest.raises(RuntimeError, match="enough"):
+            gpu_training.step_row(what, 2, 2048, tiny=False)
+    mixers = [(c.model.mixer.name, c.model.mixer.get("implementation")) for c in made]
+    assert mixers[:3] == [("fourier", None), ("attention", "cudnn"), ("attention", "xla")]
+    assert [c.model.mixer.name for c in made[-2:]] == ["lambda", "circular"]
+    assert {(c.model.positions, c.model.depth, c.model.d, c.model.dtype) for c in made} == {
+        (2048, 12, 768, "bfloat16")
+    }
+    assert made[1].model.mixer.dropout == 0.0 < made[3].model.mixer.dropout
