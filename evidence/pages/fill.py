@@ -43,6 +43,7 @@ from evidence.pages.skill_predictions import verdicts_table
 from evidence.pages.skills import recall_table, skills_table
 from evidence.pages.timings import SPEED, growth, kept, speed, values
 from evidence.pages.values import VALUES
+from evidence.report.stability import stability
 from fourier_attn import atomic, command, paths
 from fourier_attn.choices import check_choice
 from fourier_attn.optics.parts import GROUPS
@@ -77,6 +78,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "images-cifar10": partial(evidence, tier="cifar10", whole=True),
     "images-shapes": partial(evidence, tier="shapes", whole=True),
     "recall": partial(evidence, tier="recall", whole=True),
+    "stability": stability,
     "skills": skills_table,
     "skills-recall": recall_table,
     "skill-predictions": verdicts_table,

@@ -7,7 +7,9 @@ python -m evidence.suite.train --tier=pretrain,glue
 from evidence.suite.models import Model
 
 # Architectures in size tiny, and the expected core-hours of a pass over WikiText-2.
-ARCHITECTURES = {"ff": 0.05, "fnet": 0.05, "linear": 0.05, "hybrid": 0.06, "bert": 0.07}
+ARCHITECTURES = {"ff": 0.05, "fnet": 0.05, "linear": 0.05, "hybrid": 0.06, "hybrid-3": 0.08, "bert": 0.07}
+# "hybrid" has one Fourier block below its attention, and "hybrid-3" has two.
+BLOCKS = {"hybrid-3": (("model.depth", "3"), ("model.layout", "('fourier','fourier','attention')"))}
 TRIED = ("5e-4", "1e-3", "2e-3", "4e-3")  # learning rates
 TRAINED = 0.25  # accuracy on masked tokens from which a network counts as trained
 # Networks that GLUE starts from, and the expected core-hours of their pre-training.
@@ -46,8 +48,8 @@ def stability() -> tuple[Model, ...]:
         Model(
             f"{architecture}-rate-{rate}",
             core_hours,
-            f"configs/pretrain.py:{architecture}-tiny",
-            knobs=(*texts, ("optim.learning_rate", rate)),
+            f"configs/pretrain.py:{architecture.partition('-')[0]}-tiny",
+            knobs=(*texts, ("optim.learning_rate", rate), *BLOCKS.get(architecture, ())),
             task="pretraining",
         )
         for architecture, core_hours in ARCHITECTURES.items()

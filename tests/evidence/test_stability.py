@@ -68,3 +68,11 @@ def test_the_share_of_glue_leaves_failures_out(monkeypatch: pytest.MonkeyPatch, 
     np.testing.assert_allclose(glue.seed_means(groups, "b"), [0.4, 0.416, 0.408])
     del groups["rte-b"]
     assert claims.share_of_glue(Results(tmp_path), "b", "a", 0.92).verdict == claims.UNTESTED
+
+
+def test_two_fourier_blocks_return_each_token_and_the_opposite_one() -> None:
+    """The reason that docs/fnet.md gives for hybrids with an even number of Fourier blocks."""
+    x = np.random.default_rng(0).normal(size=(6, 4))
+    twice = np.fft.fft2(np.fft.fft2(x).real).real
+    opposite = np.roll(x[::-1, ::-1], 1, (0, 1))
+    np.testing.assert_allclose(twice, (x + opposite) * x.size / 2)

@@ -159,6 +159,7 @@ def test_every_table_of_this_repository_can_be_made() -> None:
             "skills",
             "skills-recall",
             "skill-predictions",
+            "stability",
             "lm",
         )
         other = ("reviews", "imdb", "padding", "components")
