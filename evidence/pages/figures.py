@@ -6,7 +6,7 @@ Nothing is measured. With --check nothing is written, and a figure that differs 
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,11 @@ def pictures(root: Path) -> Iterator[tuple[str, Callable[[], Figure]]]:
             _plotted, summary_figures.time_over_tokens, root / "results" / "benchmarks" / "growth-cpu.json"
         ),
     )
-    yield "studies/joules", partial(_plotted_joules, root)
+    yield "studies/joules", partial(_plotted_several, root, summary_figures.joules, summary_figures.ENGINES)
+    yield (
+        "studies/robustness-recall",
+        partial(_plotted_several, root, summary_figures.recall_over_bits, summary_figures.RECALL_ON_ENGINES),
+    )
     four = partial(matrix_views.plot_chosen, layers=LANDING)
     yield "studies/matrices-four", partial(_plotted, four, root / "results" / "studies" / "matrices.json")
     for cells in sorted(root.glob("results/evidence/*/cells")):
@@ -100,10 +104,11 @@ def _plotted_speed(root: Path, files: Sequence[str]) -> Figure:
     return speedups.plot([read_document(root / "results" / f"{file}.json") for file in files])
 
 
-def _plotted_joules(root: Path) -> Figure:
-    """Plots the energies of the studies in `summary_figures.ENGINES`."""
-    files = {name: root / "results" / "studies" / f"{name}.json" for name in summary_figures.ENGINES}
-    return summary_figures.joules({name: read_document(file) for name, file in files.items()})
+def _plotted_several(
+    root: Path, plot: Callable[[dict[str, dict[str, Any]]], Figure], names: Iterable[str]
+) -> Figure:
+    """Plots the files of several studies together, by their names."""
+    return plot({name: read_document(root / "results" / "studies" / f"{name}.json") for name in names})
 
 
 def _plotted(plot: Callable[[dict[str, Any]], Figure], path: Path) -> Figure:

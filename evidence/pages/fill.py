@@ -38,7 +38,7 @@ from evidence.pages.open_questions import open_questions
 from evidence.pages.programs import bounds_table, predictions_table, programs_table
 from evidence.pages.projected import frames, parts, speedup
 from evidence.pages.readme_table import readme_table
-from evidence.pages.run_tables import evidence, padding, robustness, runs
+from evidence.pages.run_tables import evidence, padding, recall_on_engines, robustness, runs
 from evidence.pages.skill_predictions import verdicts_table
 from evidence.pages.skills import recall_table, skills_table
 from evidence.pages.timings import SPEED, growth, kept, speed, values
@@ -102,6 +102,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "programs": partial(programs_table, name="studies/programs"),
     "bounds": partial(bounds_table, name="studies/bounds"),
     "predictions": partial(predictions_table, name="studies/predictions"),
+    "recall-engines": recall_on_engines,
     "robustness": partial(robustness, name="studies/robustness-imdb"),
     "speedup": partial(speedup, name="studies/speedup-fnet"),
     "frames": partial(frames, name="studies/speedup-fnet"),

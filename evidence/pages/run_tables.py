@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from evidence.pages.markdown import NOT_RUN, Results, Row, mean_cell, notes, table
 from evidence.pages.run_names import renamed
+from evidence.pages.summary_figures import RECALL_ON_ENGINES
 from evidence.suite import cells as suite
 from evidence.suite.ledger import Finding, examples_per_s, least_core_hours, number, published, score
 from fourier_attn import command
@@ -200,6 +201,15 @@ def robustness(results: Results, name: str) -> str:
     """Tabulates mean accuracy over devices by bits, for each run and strength of noise."""
     document = results.document(name)
     return by_bits(renamed(document)["rows"]) + notes({name: document})
+
+
+def recall_on_engines(results: Results) -> str:
+    """Tabulates recall on engines like `robustness`, with network and engine in words."""
+    documents = {name: results.document(f"studies/{name}") for name in RECALL_ON_ENGINES}
+    rows = [
+        row | {"run": words} for name, words in RECALL_ON_ENGINES.items() for row in documents[name]["rows"]
+    ]
+    return by_bits(rows) + notes({f"studies/{name}": document for name, document in documents.items()})
 
 
 def by_bits(rows: list[Row]) -> str:

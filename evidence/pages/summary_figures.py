@@ -7,12 +7,17 @@ from matplotlib.figure import Figure
 
 from evidence.pages.optics_values import cheapest_engine
 from fourier_attn import style
-from fourier_attn.studies.engine import frontier
+from fourier_attn.studies.engine import frontier, robustness_sweep
 
 MIXERS = ("attention", "circular", "attention, 8 heads of 16", "lambda, context 3", "fourier")
 ENGINES = {  # study of accuracy and energy: network, and the pixels of its engine
     "pareto-fnet": ("FNet", "8 x 8"),
     "pareto-circular": ("circular attention", "5 x 5"),
+}
+RECALL_ON_ENGINES = {  # studies of recall on engines: network and engine
+    "robustness-recall-circular": "circular attention on chip_11x11",
+    "robustness-recall-circular-3x3": "circular attention, 3 x 3 kernels, on demonstrator_5x5",
+    "robustness-recall-hybrid": "long convolution on chip_11x11, exact attention",
 }
 
 
@@ -59,4 +64,23 @@ def joules(documents: Mapping[str, dict[str, Any]]) -> Figure:
     labels = [f"{label} ({100 * row['accuracy']:.1f} %)" for label, row, *_ in lines]
     axes.set(yticks=range(len(lines)), yticklabels=labels, ylim=(len(lines) - 0.5, -0.5))
     axes.set(xscale="log", xlabel="J per review, typical, and low to high (in brackets: test accuracy)")
+    return figure
+
+
+@style.styled()
+def recall_over_bits(documents: Mapping[str, dict[str, Any]]) -> Figure:
+    """Plots the accuracy of recall over the bits of the converters, with the noise of each engine.
+
+    Args:
+      documents: the files of the studies in `RECALL_ON_ENGINES`.
+    """
+    figure = style.figure(height=2.4)
+    axes = figure.subplots()
+    for (name, label), marker in zip(RECALL_ON_ENGINES.items(), style.MARKERS, strict=False):
+        rows = [row for row in documents[name]["rows"] if row.get("noise") == 1.0]
+        bits = sorted({row["bits"] for row in rows})
+        _, [accuracy] = robustness_sweep.percentages(rows, rows[0]["run"], bits, [1.0])
+        axes.plot(bits, accuracy.mean(axis=1), marker=marker, label=label)
+    axes.set(xlabel="bits of all converters", ylabel="test accuracy, %", xticks=bits, ylim=(0, 103))
+    axes.legend(loc="lower right")
     return figure
