@@ -1,12 +1,13 @@
 """Makes tables and numbers of programs that were compiled for devices that were not there."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 from evidence.pages.markdown import NOT_RUN, Results, Row, notes, significant, table
 
 TARGETS = {"benchmarks/aot-v5e": "v5e", "benchmarks/aot-h100": "H100"}  # files of results
+LENGTHS = {"benchmarks/aot-length-h100": "H100", "benchmarks/aot-length-v5e": "v5e"}
 
 
 def compiled_mixers(results: Results) -> str:
@@ -29,12 +30,12 @@ def compiled_mixers(results: Results) -> str:
 
 def compiled_lengths(results: Results) -> str:
     """Tabulates the temporary memory of FNet's mixing and of attention over the number of tokens, in MB."""
-    return _over_length(results, "length", "mixer", _megabytes, ("what",), "MB")
+    return _over_length(results, LENGTHS, "length", "mixer", _megabytes, ("what", "dtype"), "MB")
 
 
 def compiled_methods(results: Results) -> str:
     """Tabulates thousands of estimated cycles of the methods of `fourier_mix` over the number of tokens."""
-    return _over_length(results, "method", "method", _cycles, ("what", "dtype"), "thousand cycles")
+    return _over_length(results, TARGETS, "method", "method", _cycles, ("what", "dtype"), "thousand cycles")
 
 
 def compiled_training(results: Results) -> str:
@@ -68,23 +69,32 @@ def ratio(results: Results, name: str, quantity: str, above: Row, below: Row) ->
     return f"{float(f'{find(above) / find(above | below):.2g}'):g}"
 
 
-def _over_length(results: Results, part: str, what: str, cell: Any, keys: tuple[str, ...], unit: str) -> str:
-    documents = {name: document for name, document in _documents(results).items() if _part(document, part)}
+def _over_length(
+    results: Results,
+    targets: dict[str, str],
+    part: str,
+    what: str,
+    cell: Any,
+    keys: tuple[str, ...],
+    unit: str,
+) -> str:
+    present = _documents(results, targets)
+    documents = {name: document for name, document in present.items() if _part(document, part)}
     if not documents:
-        return table([part], [[NOT_RUN]]) + notes(_documents(results))
+        return table([part], [[NOT_RUN]]) + notes(present)
     lengths = sorted({row["t"] for document in documents.values() for row in _part(document, part)})
     lines = []
     for name, document in documents.items():
         rows = _by(document, part, (*keys, "t"))
         for key in dict.fromkeys(key[:-1] for key in rows):
-            cells = [cell(rows.get((*key, t))) for t in lengths]
-            lines.append([", ".join(map(str, key)), f"{TARGETS[name]}, {unit}", *cells])
+            cells = [cell(rows[*key, t]) if (*key, t) in rows else "" for t in lengths]
+            lines.append([", ".join(map(str, key)), f"{targets[name]}, {unit}", *cells])
     return table([what, "device, unit", *(f"t = {t:,}" for t in lengths)], lines) + notes(documents)
 
 
-def _documents(results: Results) -> dict[str, dict[str, Any]]:
+def _documents(results: Results, targets: Iterable[str] = tuple(TARGETS)) -> dict[str, dict[str, Any]]:
     documents: dict[str, dict[str, Any]] = {}
-    for name in TARGETS:
+    for name in targets:
         documents |= results.runs(name)
     return documents
 
@@ -129,14 +139,15 @@ def _cycles(row: Row | None) -> str:
 
 
 V5E, H100 = TARGETS
-LONGEST = {"part": "length", "what": "attention", "t": 32768}
+H100_LENGTHS, _ = LENGTHS
+LONGEST = {"part": "length", "what": "attention", "dtype": "bfloat16", "t": 32768}
 WHOLE = {"part": "training", "what": "bert", "devices": 1}
 MIXER = {"part": "mixer", "what": "attention", "dtype": "float32"}
 METHOD = {"part": "method", "what": "rfft", "dtype": "float32", "t": 512}
 
 COMPILED_VALUES: dict[str, Callable[[Results], str]] = {
     "aot-attention-memory": partial(
-        ratio, name=H100, quantity="temporary_mb", above=LONGEST, below={"what": "fourier"}
+        ratio, name=H100_LENGTHS, quantity="temporary_mb", above=LONGEST, below={"what": "fourier"}
     ),
     "aot-bert-memory": partial(
         ratio, name=H100, quantity="temporary_mb", above=WHOLE, below={"what": "fnet"}
