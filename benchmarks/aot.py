@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from benchmarks.timing import COMMIT, RESULTS, complete
+from benchmarks.timing import COMMIT, RESULTS, Row, complete
 from fourier_attn import command, config, provenance
 from fourier_attn.choices import check_choice
 from fourier_attn.family import ARCHITECTURES, family
@@ -41,7 +41,6 @@ from fourier_attn.train.target.devices import environment, find_devices, parse
 from fourier_attn.train.target.program import collectives
 from fourier_attn.train.target.step import Step, training_step
 
-Row = dict[str, Any]
 Case = tuple[Row, Callable[[], Row]]  # what is compiled, and what finds out what the compiler says of it
 Mixer = tuple[str, dict[str, Any]]
 TARGETS = {"v5e": parse("v5e:2x2"), "h100": parse("h100:4")}  # four devices of each kind

@@ -5,6 +5,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import run_here
@@ -16,32 +17,59 @@ from evidence.pages.measured import GPU_TABLES
 from fourier_attn.config import Config
 
 
-@pytest.mark.slow
-def test_all_parts_measure_small_sizes_and_repeat_nothing(tmp_path: Path) -> None:
-    out = tmp_path / "results" / "benchmarks"
-    options = ("--tiny", "--minutes=20", f"--out={out}")
-    for part in "123":
-        code, _, err = run_here(gpu, f"--part={part}", *options)
-        assert (code, err) == (0, "")
-    rows = [row for part in "123" for row in json.loads((out / f"gpu-{part}.json").read_text())["rows"]]
+def measured(part: str, root: Path, *names: str) -> list[dict[str, Any]]:
+    """Runs a part at small sizes; returns its rows, and checks that their tables have no gaps.
+
+    Args:
+      part: the part.
+      root: folder that gets results/benchmarks.
+      names: names of the tables.
+    """
+    out = root / "results" / "benchmarks"
+    code, _, err = run_here(gpu, f"--part={part}", "--tiny", "--minutes=20", f"--out={out}")
+    assert (code, err) == (0, "")
+    rows = json.loads((out / f"gpu-{part}.json").read_text())["rows"]
     assert [row for row in rows if "why" in row] == []
-    by_part = {row["part"]: [r for r in rows if r["part"] == row["part"]] for row in rows}
-    assert {row["what"] for row in by_part["error"]} == {"attention", "fourier"}
-    assert all(row["within"] for row in by_part["error"])
-    single = [row for row in by_part["error"] if row["dtype"] == "float32"]
-    assert all(0 < row["error"] < 1e-5 for row in single)  # or the reference would not be float64
-    assert {"rfft", "masked matmul", "attention"} < {row["what"] for row in by_part["time"]}
-    assert [(row["killed"], row["same_bits"]) for row in by_part["resume"]] == [(True, True)]
-    assert by_part["step"][0]["tokens_per_s"] > 0 < by_part["step"][0]["predicted_mb"]
-    assert [(row["finished"], row["epochs"]) for row in by_part["run"]] == [(True, 2)]
-    for name, make in GPU_TABLES.items():
-        text = arrange(name, make(Results(tmp_path)), "docs/accelerators.md")
+    for name in names:
+        text = arrange(name, GPU_TABLES[name](Results(root)), "docs/accelerators.md")
         assert NOT_RUN not in text.lower()
-        assert "Provenance" in text, name
-    before = {path: path.read_text() for path in out.glob("*.json")}
-    for part in "123":
-        assert run_here(gpu, f"--part={part}", *options)[0] == 0
-    assert {path: path.read_text() for path in out.glob("*.json")} == before
+        assert "Provenance" in text
+    return rows
+
+
+@pytest.mark.slow
+def test_ops_are_compared_with_float64_and_timed(tmp_path: Path) -> None:
+    rows = measured("1", tmp_path, "gpu-errors", "gpu-times")
+    errors, times = ([row for row in rows if row["part"] == part] for part in ("error", "time"))
+    assert {row["what"] for row in errors} == {"attention", "fourier"}
+    assert all(row["within"] for row in errors)
+    single = [row for row in errors if row["dtype"] == "float32"]
+    assert all(0 < row["error"] < 1e-5 for row in single)  # it would be 0 if the reference were float32
+    assert {"rfft", "masked matmul", "attention"} < {row["what"] for row in times}
+    assert all(0 < row["lowest"] <= row["ms"] <= row["highest"] for row in times)
+    file = tmp_path / "results" / "benchmarks" / "gpu-1.json"
+    file.write_text(file.read_text().replace('"within": true', '"within": "known"'))
+    again = measured("1", tmp_path)
+    assert {row["within"] for row in again if row["part"] == "error"} == {"known"}
+
+
+@pytest.mark.slow
+def test_a_killed_run_is_compared_and_a_step_is_timed(tmp_path: Path) -> None:
+    resumed, step = measured("2", tmp_path, "gpu-steps", "gpu-resumed")
+    assert (resumed["killed"], resumed["same_bits"]) == (True, True)
+    assert step["tokens_per_s"] == pytest.approx(32 / (step["ms"] / 1e3), rel=0.01)
+    assert step["predicted_mb"] > 16 * 5.3  # parameters of FNet-tiny with lambda, their best copy, and Adam
+
+
+@pytest.mark.slow
+def test_a_run_that_is_cut_off_is_continued(tmp_path: Path) -> None:
+    out, begin = tmp_path / "results" / "benchmarks", time.monotonic()
+    code, text, _ = run_here(gpu, "--part=3", "--tiny", "--minutes=0.05", f"--out={out}")
+    assert (code, "the time is up" in text) == (0, True)
+    assert time.monotonic() - begin < 3
+    assert not out.exists()
+    [row] = measured("3", tmp_path, "gpu-runs")
+    assert (row["finished"], row["epochs"], len(row["validation"])) == (True, 2, 2)
 
 
 def test_tables_without_results() -> None:
