@@ -7,6 +7,7 @@ pickle or code. The cache of `huggingface_hub` keeps them, so a later start need
 import hashlib
 import os
 import re
+import textwrap
 from pathlib import Path
 
 from fourier_attn import extras, paths
@@ -83,9 +84,10 @@ def _download(text: str, repo: str, revision: str | None) -> Path:
     except errors.RevisionNotFoundError as error:
         raise ValueError(f"{text}: the revision {revision} does not exist; name another") from error
     except Exception as error:  # the network fails in many ways
+        reason = textwrap.shorten(str(error), 200, placeholder=" ..")
         raise ValueError(
-            f"{text} is not in the cache and cannot be downloaded ({type(error).__name__}: "
-            f"{str(error)[:200]}); connect this machine once, or copy the folder to it and give its path"
+            f"{text} is not in the cache and cannot be downloaded ({type(error).__name__}: {reason}); "
+            "connect this machine once, or copy the folder to it and give its path"
         ) from error
 
 

@@ -30,8 +30,8 @@ def check_sums(folder: Path) -> None:
         inside = ".." not in Path(name).parts and not Path(name).is_absolute()
         if not inside or not path.is_file() or checksum(path) != expected:
             raise ValueError(
-                f"{path} has changed since the export (its sum in {SUMS} differs); copy the folder again, or "
-                f"remove {SUMS} if you changed the file yourself"
+                f"{path} has changed since the export (its sum in {SUMS} differs); copy or download the "
+                f"folder again, or remove {SUMS} if you changed the file yourself"
             )
 
 
