@@ -118,6 +118,12 @@ class TrainConfig(Part, Protocol):
     accumulate: int = knob(
         1, "micro-batches per step; their gradients are accumulated to that of the whole batch", at_least(1)
     )
+    fixed_parts: int = knob(
+        0,
+        "parts of each batch that are computed one by one and summed in a fixed order, for example 8; runs on "
+        "1, 2, 4 and 8 devices are then equal bit for bit; 0: off",
+        at_least(0, "off"),
+    )
     remat: str = knob(
         "none",
         'rematerialisation: "none", or "block" to recompute the activations of each block in the backward '

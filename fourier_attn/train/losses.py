@@ -40,7 +40,15 @@ class Objective(NamedTuple):
 
     def counts(self, batch: Batch) -> dict[str, Array]:
         """Returns the divisor of each loss for a batch."""
-        return {name: jnp.maximum(of(batch).sum(), 1e-6) for name, of in self.losses.items()}
+        return self.divisors(self.weights(batch))
+
+    def weights(self, batch: Batch) -> dict[str, Array]:
+        """Returns the sum of the weights in a batch, or in a part of one, for each loss."""
+        return {name: of(batch).sum() for name, of in self.losses.items()}
+
+    def divisors(self, weights: Mapping[str, Array]) -> dict[str, Array]:
+        """Returns the divisor of each loss from the `weights` of the whole batch, positive without any."""
+        return {name: jnp.maximum(total, 1e-6) for name, total in weights.items()}
 
 
 def sum_and_count(values: Float[Array, "..."], weight: Float[Array, "..."]) -> Float[Array, " 2"]:

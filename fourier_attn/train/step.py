@@ -12,7 +12,8 @@ from fourier_attn import model
 from fourier_attn.data.batches import Batch
 from fourier_attn.ops import token_shares
 from fourier_attn.train import metrics
-from fourier_attn.train.distributed.sharding import Placement
+from fourier_attn.train.distributed.sharding import Placement, here
+from fourier_attn.train.fixed_parts import make_in_parts
 from fourier_attn.train.losses import Objective
 
 Key = jax.Array
@@ -162,6 +163,7 @@ def make_train_step(
     skip_limit: int = 10,
     placement: Placement | None = None,
     remat: str = "none",
+    fixed_parts: int = 0,
 ) -> Callable[[State, Batch, Key], State]:
     """Returns the jitted training step (state, batch, key) -> state, which reuses the old state's memory.
 
@@ -183,6 +185,8 @@ def make_train_step(
       placement: devices of the state; default None: one device.
       remat: "block" recomputes the activations of each block in the backward pass, see
         `fourier_attn.layers.encoder.Encoder`; default "none".
+      fixed_parts: number of parts of a batch that are summed in a fixed order, see
+        `fourier_attn.train.fixed_parts`; default 0: the order depends on the devices.
     """
     network = model.with_remat(network, remat)
 
@@ -194,8 +198,18 @@ def make_train_step(
         sums = objective.sums(outputs, batch)
         return objective.loss(sums, counts), sums
 
-    def gradient(params: Any, batch: Batch, key: Key) -> tuple[Any, metrics.Sums]:
-        counts, slope = objective.counts(batch), jax.grad(loss, has_aux=True)
+    slope = jax.grad(loss, has_aux=True)
+    in_parts = fixed_parts and make_in_parts(fixed_parts, placement or here())
+
+    def divisors(batch: Batch, key: Key) -> Any:
+        if not in_parts:
+            return objective.counts(batch)
+        weights, _ = in_parts(lambda _, rows, __: (objective.weights(rows), ()), (), batch, key)
+        return objective.divisors(weights)
+
+    def gradient(params: Any, batch: Batch, key: Key, counts: Any) -> tuple[Any, metrics.Sums]:
+        if in_parts:
+            return in_parts(lambda p, *part: (slope(p[0], *part, p[1]), ()), (params, counts), batch, key)[0]
         if accumulate == 1:
             return slope(params, batch, key, counts)
         # take every a-th row, so that each device already has the rows of its parts
@@ -210,9 +224,11 @@ def make_train_step(
 
     def train_step(state: State, batch: Batch, key: Key) -> State:
         whole = placement.gather(state.params) if placement else state.params
-        grads, total = gradient(whole, batch, jax.random.fold_in(key, state.step))
+        key = jax.random.fold_in(key, state.step)
+        counts = divisors(batch, key)
+        grads, total = gradient(whole, batch, key, counts)
         grads = placement.scatter(grads) if placement else grads
-        norm, loss = optax.tree.norm(grads), objective.loss(total, objective.counts(batch))
+        norm, loss = optax.tree.norm(grads), objective.loss(total, counts)
         finite = jnp.isfinite(norm) & jnp.isfinite(loss)
 
         def update(params: Any, opt_state: Any) -> tuple[Any, Any]:
@@ -236,15 +252,20 @@ def make_train_step(
     devices = placement.parts("seed") if placement else None
     over_seeds = jax.vmap(train_step, (0, None, 0), spmd_axis_name=devices)
     step = _entered(_placed(over_seeds if seeds > 1 else train_step, placement), placement)
-    return jax.jit(step, donate_argnums=0, compiler_options=_compiler_options(remat, placement))
+    return jax.jit(step, donate_argnums=0, compiler_options=_compiler_options(remat, placement, fixed_parts))
 
 
-def _compiler_options(remat: str, placement: Placement | None) -> dict[str, str] | None:
-    """Returns XLA options that keep the barriers of `remat` on CPUs, where XLA would merge recomputations."""
+def _compiler_options(
+    remat: str, placement: Placement | None, fixed_parts: int = 0
+) -> dict[str, str] | None:
+    """Returns XLA options for CPUs: without passes that would merge recomputations, or change fixed parts.
+
+    For several devices, XLA merges equal expressions (`cse`) once more than for one. It then simplifies a
+    part in another way, and the last bits change.
+    """
     platform = placement.mesh.devices.flat[0].platform if placement else jax.default_backend()
-    if remat == "none" or platform != "cpu":
-        return None
-    return {"xla_disable_hlo_passes": "cse_barrier_expander"}
+    passes = ["cse_barrier_expander"] * (remat != "none") + ["cse"] * (fixed_parts > 0)
+    return {"xla_disable_hlo_passes": ",".join(passes)} if passes and platform == "cpu" else None
 
 
 def _health(

@@ -43,11 +43,16 @@ class Placement(NamedTuple):
     mesh: Mesh
     seeds: int = 1
 
+    @property
+    def refined(self) -> Mesh:
+        """Returns the mesh with one axis for each prime factor, which the shardings name."""
+        return _refined(self.mesh)
+
     def sharding(self, *spec: str | tuple[str, ...] | None) -> NamedSharding:
         """Returns a sharding; `spec` has for each axis of an array an axis of `mesh`, several, or None."""
         names = [(axes,) if isinstance(axes, str) else axes or () for axes in spec]
         parts = [tuple(part for axis in axes for part in self.parts(axis)) for axes in names]
-        return NamedSharding(_refined(self.mesh), PartitionSpec(*parts))
+        return NamedSharding(self.refined, PartitionSpec(*parts))
 
     def parts(self, axis: str) -> tuple[str, ...]:
         """Returns the axes of the refined mesh that form the `axis` of `mesh`."""
@@ -91,7 +96,7 @@ class Placement(NamedTuple):
 
     def entered(self) -> contextlib.AbstractContextManager[Any]:
         """Returns a context in which a step is traced, so that mixers find the axis of the tokens."""
-        return jax.sharding.use_abstract_mesh(_refined(self.mesh).abstract_mesh)
+        return jax.sharding.use_abstract_mesh(self.refined.abstract_mesh)
 
     def abstract(self, tree: Any) -> Any:
         """Returns shapes, dtypes and shardings of a state `tree`."""
@@ -244,7 +249,7 @@ def place(config: TrainConfig, batch: int, devices: Sequence[Any] = ()) -> Place
       devices: other devices, which need not exist; default (): those of JAX.
     Raises: ValueError as `sizes`, and if a process would have no device to use.
     """
-    devices, rows = devices or jax.devices(), batch // config.accumulate
+    devices, rows = devices or jax.devices(), config.fixed_parts or batch // config.accumulate
     mesh = sizes(config.mesh, config.seeds, rows, len(devices))
     used = math.prod(mesh.values())
     if used < len(devices) and jax.process_count() > 1:
