@@ -327,6 +327,20 @@ def check_self_pretraining(config: Config) -> None:
     data.check(masked(config).data)
 
 
+def _check_fixed_parts(config: Config) -> None:
+    parts, options = config.train.fixed_parts, config.train
+    if parts & (parts - 1) or config.data.batch % parts:
+        raise ValueError(
+            f"train.fixed_parts={parts} must be a power of two that divides data.batch={config.data.batch}; "
+            "change either"
+        )
+    for name in ("accumulate", "seeds"):
+        if options[name] > 1:
+            raise ValueError(
+                f"train.fixed_parts={parts} and train.{name}={options[name]} exclude each other; leave one out"
+            )
+
+
 def check(config: Config) -> None:
     """Checks that every option has a valid value, and that the options fit each other. Raises: ValueError.
 
@@ -346,6 +360,8 @@ def check(config: Config) -> None:
         raise ValueError(
             f"train.accumulate={config.train.accumulate} must divide data.batch={config.data.batch}"
         )
+    if config.train.fixed_parts:
+        _check_fixed_parts(config)
     if config.optim.name in ("adam", "adamw", "muon") and config.optim.b1**2 > config.optim.b2:
         raise ValueError(
             f"optim.b1={config.optim.b1} is too large for optim.b2={config.optim.b2}: Adam's updates are "

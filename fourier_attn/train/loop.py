@@ -216,6 +216,7 @@ class Run:
             self.skip_limit,
             self.placement,
             config.train.remat,
+            config.train.fixed_parts,
         )
         self.eval_step = make_eval_step(self.network, self.objective, self.seeds, placement=self.placement)
         self.checkpoints = Checkpoints(self.directory)

@@ -152,6 +152,8 @@ def arguments(b: int = 2, t: int = 6, d: int = 4, s: int = 5) -> dict[str, dict[
         "steps.lambda_step": {"query": normal(b, 2, d), "sums": sums, "window": keys["value"]}
         | {"position": normal(t, d, 1)},
         "token_conv.token_convolve": {"x": x, "filter": normal(3)},
+        **{f"sharded_fft.{name}": {"x": x} for name in ("fft", "ifft", "fft2", "ifft2", "rfft")},
+        "sharded_fft.irfft": {"x": x, "n": 2 * d - 1},
         "transforms.rfftn": {"x": x, "sizes": (8,)},
         "transforms.irfftn": {"x": normal(b, 5).astype(jnp.complex64), "sizes": (8,)},
         "transforms.fftn": {"x": x.astype(jnp.complex64), "axes": 1},

@@ -249,8 +249,14 @@ def place(config: TrainConfig, batch: int, devices: Sequence[Any] = ()) -> Place
       devices: other devices, which need not exist; default (): those of JAX.
     Raises: ValueError as `sizes`, and if a process would have no device to use.
     """
-    devices, rows = devices or jax.devices(), config.fixed_parts or batch // config.accumulate
-    mesh = sizes(config.mesh, config.seeds, rows, len(devices))
+    devices, rows = devices or jax.devices(), batch // config.accumulate
+    parts = config.fixed_parts or rows
+    mesh = sizes(config.mesh, config.seeds, rows if config.mesh else math.gcd(rows, parts), len(devices))
+    if config.fixed_parts and (parts % mesh["data"] or mesh["fsdp"] * mesh["tokens"] > 1):
+        raise ValueError(
+            f"train.mesh={config.mesh!r} does not fit train.fixed_parts={parts}, which needs the axis data "
+            "alone, with a number of devices that divides it; change either"
+        )
     used = math.prod(mesh.values())
     if used < len(devices) and jax.process_count() > 1:
         raise ValueError(

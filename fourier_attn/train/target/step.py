@@ -60,6 +60,7 @@ def training_step(config: Config, placement: Placement | None = None) -> Step:
         options.skip_limit,
         placement,
         options.remat,
+        options.fixed_parts,
     )
     return Step(step, (state, batch, key))
 
