@@ -337,7 +337,8 @@ def _check_fixed_parts(config: Config) -> None:
     for name in ("accumulate", "seeds"):
         if options[name] > 1:
             raise ValueError(
-                f"train.fixed_parts={parts} and train.{name}={options[name]} exclude each other; leave one out"
+                f"train.fixed_parts={parts} and train.{name}={options[name]} exclude each other; "
+                "leave one out"
             )
 
 

@@ -255,9 +255,7 @@ def make_train_step(
     return jax.jit(step, donate_argnums=0, compiler_options=_compiler_options(remat, placement, fixed_parts))
 
 
-def _compiler_options(
-    remat: str, placement: Placement | None, fixed_parts: int = 0
-) -> dict[str, str] | None:
+def _compiler_options(remat: str, placement: Placement | None, fixed_parts: int = 0) -> dict[str, str] | None:
     """Returns XLA options for CPUs: without passes that would merge recomputations, or change fixed parts.
 
     For several devices, XLA merges equal expressions (`cse`) once more than for one. It then simplifies a
