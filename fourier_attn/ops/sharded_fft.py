@@ -1,6 +1,6 @@
 """Fourier transforms like those of `jnp.fft` that keep a sharded batch on its devices.
 
-XLA gathers the whole batch on every CPU or GPU for a batch-sharded `jnp.fft.fft` under `jax.jit`. These
+XLA gathers the whole batch on every CPU or GPU for a batch-sharded `jnp.fft.fft` in a compiled program. These
 functions tell its partitioner that each example is transformed by itself. They transform the last axis, or
 the last two. All other axes may be sharded, and stay so. Transformed axes are gathered if they are sharded.
 
@@ -195,7 +195,7 @@ def _batch(arrays: Any, axes: Any, *, jaxpr: Any, **named: Any) -> tuple[Array, 
     return _bind(jnp.moveaxis(arrays[0], axes[0], 0), **named), 0
 
 
-_linear.def_impl(lambda x, jaxpr, **named: jax.jit(_marked(**named))(x))
+_linear.def_impl(_run)
 _linear.def_abstract_eval(lambda x, jaxpr, **_: jaxpr.out_avals[0])
 mlir.register_lowering(_linear, mlir.lower_fun(_run, multiple_results=False))
 ad.deflinear2(_linear, _transpose)

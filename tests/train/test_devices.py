@@ -248,13 +248,6 @@ def test_the_run_is_that_of_one_device(runs: Runs, devices: int, count: int, mes
 
 
 @pytest.mark.slow
-def test_fixed_parts_have_the_same_bits_in_two_processes(runs: Runs) -> None:
-    knobs = {"train.fixed_parts": 8}
-    found = [runs.whole(devices, count, **knobs)[1] for devices, count in ((1, 1), (8, 1), (2, 2))]
-    assert len({facts["hash"] for each in found for facts in each}) == 1
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("mixer", ["fourier", "global_filter", "long_conv", "afno"])
 def test_tokens_move_and_no_activation_is_gathered(runs: Runs, mixer: str) -> None:
     """And 200 steps have the losses of one device."""
