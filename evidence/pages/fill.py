@@ -40,7 +40,7 @@ from evidence.pages.projected import frames, parts, speedup
 from evidence.pages.readme_table import readme_table
 from evidence.pages.run_tables import evidence, padding, recall_on_engines, robustness, runs
 from evidence.pages.skill_predictions import verdicts_table
-from evidence.pages.skills import recall_table, skills_table
+from evidence.pages.skills import equal_table, recall_table, skills_table
 from evidence.pages.timings import SPEED, growth, kept, speed, values
 from evidence.pages.values import VALUES
 from evidence.report.stability import stability
@@ -81,6 +81,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "stability": stability,
     "skills": skills_table,
     "skills-recall": recall_table,
+    "skills-recall-equal": equal_table,
     "skill-predictions": verdicts_table,
     "lm": partial(perplexities, tier="lm"),
     "images-pixels": partial(evidence, tier="pixels", whole=True),

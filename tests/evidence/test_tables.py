@@ -158,6 +158,7 @@ def test_every_table_of_this_repository_can_be_made() -> None:
             "recall",
             "skills",
             "skills-recall",
+            "skills-recall-equal",
             "skill-predictions",
             "stability",
             "lm",
