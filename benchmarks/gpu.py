@@ -20,15 +20,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-import jax
 from absl import flags
-from tensorflow_datasets.core import constants
 
-from benchmarks import gpu_ops, gpu_training
-from benchmarks.timing import COMMIT, Row, complete
-from fourier_attn import atomic, command, paths, provenance
+from fourier_attn import atomic, command, paths
 
+# The process that watches the time must start at once, so only functions import JAX and TFDS.
+Row = dict[str, Any]
 ROOT = Path(__file__).parent.parent
 WORKER = "FOURIER_ATTN_GPU_WORKER"  # set in the process that measures
 GRACE = 15.0  # seconds in which training runs save a checkpoint
@@ -55,6 +54,8 @@ def define_flags() -> None:
 def main() -> int | None:
     options, begin = flags.FLAGS, time.monotonic()
     if options.pack:
+        from tensorflow_datasets.core import constants
+
         data = paths.given(options.data_dir or constants.DATA_DIR).expanduser()
         return pack(paths.given(options.pack), data)
     if options.part is None or not options.out:
@@ -136,6 +137,12 @@ def measure(file: Path, before: Row, packed: Path | None) -> None:
       packed: folder that `pack` has written.
     Raises: ValueError without a GPU, and for a file from another commit or machine.
     """
+    import jax
+
+    from benchmarks import gpu_ops, gpu_training
+    from benchmarks.timing import COMMIT, complete
+    from fourier_attn import provenance
+
     options = flags.FLAGS
     if not options.tiny and jax.default_backend() != "gpu":
         raise ValueError("JAX finds no GPU; run the command on a machine with one, or add --tiny")
@@ -181,6 +188,8 @@ def pack(folder: Path, data: Path) -> None:
       data: data directory with IMDb.
     Raises: ValueError if the folder and the sources together are too large.
     """
+    from benchmarks.timing import COMMIT
+
     atomic.make_folder(folder)
     lacking = wheels(folder)
     atomic.write(folder / "commit", f"{COMMIT}\n")

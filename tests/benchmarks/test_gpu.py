@@ -160,7 +160,7 @@ def test_packing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert f"--packed={folder}" in out
     assert "not packed" not in out
     assert [path.name for path in folder.rglob("*.array_record")] == ["train.array_record"]
-    assert (folder / "commit").read_text() == f"{gpu.COMMIT}\n"
+    assert (folder / "commit").read_text() == f"{timing.COMMIT}\n"
     wheels = [requirement for way, requirement in asked if way == "wheel"]
     assert wheels == ["promise==2.3"]
     assert len(asked) == len(gpu.LACKING) + 1
