@@ -76,10 +76,10 @@ def recall_over_bits(documents: Mapping[str, dict[str, Any]]) -> Figure:
     """
     figure = style.figure(height=2.4)
     axes = figure.subplots()
+    swept = {name: [row for row in documents[name]["rows"] if row.get("noise") == 1.0] for name in documents}
+    bits = sorted({row["bits"] for rows in swept.values() for row in rows})
     for (name, label), marker in zip(RECALL_ON_ENGINES.items(), style.MARKERS, strict=False):
-        rows = [row for row in documents[name]["rows"] if row.get("noise") == 1.0]
-        bits = sorted({row["bits"] for row in rows})
-        _, [accuracy] = robustness_sweep.percentages(rows, rows[0]["run"], bits, [1.0])
+        _, [accuracy] = robustness_sweep.percentages(swept[name], swept[name][0]["run"], bits, [1.0])
         axes.plot(bits, accuracy.mean(axis=1), marker=marker, label=label)
     axes.set(xlabel="bits of all converters", ylabel="test accuracy, %", xticks=bits, ylim=(0, 103))
     axes.legend(loc="lower right")
