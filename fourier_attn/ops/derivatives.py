@@ -34,7 +34,7 @@ def linear_map(forward: Callable[..., Any], backward: Callable[..., Any], x: Any
     return jax.tree.unflatten(trees["results"], _linear.bind(*inputs, jaxpr=program, **maps, **trees))
 
 
-def _run(*inputs: Array, jaxpr: Any, **_: Any) -> list[Array]:
+def _run(*inputs: Any, jaxpr: Any, **_: Any) -> list[Any]:
     return jaxpr_as_fun(jaxpr)(*inputs)
 
 

@@ -4,28 +4,27 @@ XLA gathers the whole batch on every CPU or GPU for a batch-sharded `jnp.fft.fft
 functions tell its partitioner that each example is transformed by itself. They transform the last axis, or
 the last two. All other axes may be sharded, and stay so. Transformed axes are gathered if they are sharded.
 
-Normalisation is that of `jnp.fft`: none forward, and 1 / n backward. Every function is a linear map with
-derivatives of any order, in forward and in reverse mode.
+Forward transforms are not normalised. Inverse transforms have the factor $1 / n$, as in `jnp.fft`. Every
+function is a linear map with derivatives of any order, in forward and in reverse mode.
 
 Real transforms of bfloat16 are products with cosines and sines, in bfloat16 with sums in float32. Their error
 is at most 1 % of the root mean square of the result.
 """
 
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Complex, Float, Inexact
 
 from fourier_attn.ops.arguments import takes_arrays, wide
+from fourier_attn.ops.derivatives import linear_map
 from fourier_attn.ops.transforms import batchwise
 
 _KINDS = {"fft": jnp.fft.fftn, "ifft": jnp.fft.ifftn, "rfft": jnp.fft.rfftn, "irfft": jnp.fft.irfftn}
-_linear = Primitive("sharded_fft")  # with the parameters kind, sizes, and transposed
 
 
 @takes_arrays
@@ -99,8 +98,11 @@ def rfft(x: Float[Array, "*b n"]) -> Complex[Array, "*b f"]:
 
     Args:
       x: real numbers (*b, n).
+    Raises: ValueError for n = 0.
     """
     n = x.shape[-1]
+    if n == 0:
+        raise ValueError("x has no numbers along its last axis; give at least one")
     if x.dtype != jnp.bfloat16:
         return _transform("rfft", x.astype(wide(x)), (n,))
     parts = _product("...n,ncf->...cf", x, _turns(n, n // 2 + 1))
@@ -154,49 +156,23 @@ def _product(equation: str, x: Array, table: np.ndarray) -> Array:
 
 def _transform(kind: str, x: Array, sizes: tuple[int, ...]) -> Array:
     if 0 in x.shape:
-        return _compute(x, kind=kind, sizes=sizes, transposed=False)
-    return _bind(x, kind=kind, sizes=sizes, transposed=False)
-
-
-def _bind(x: Any, **named: Any) -> Array:
-    # JAX looks for marks in the programs of primitives, so that it knows the devices when it lowers them.
-    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
-    return _linear.bind(x, jaxpr=jax.make_jaxpr(_marked(**named))(shape), **named)
-
-
-def _compute(x: Array, *, kind: str, sizes: tuple[int, ...], transposed: bool) -> Array:
-    """Returns the transform of the trailing axes, or the transpose of this linear map."""
-    function = partial(_KINDS[kind], s=sizes, axes=tuple(range(-len(sizes), 0)))
-    if not transposed:
-        return function(x)
-    last = sizes[-1] // 2 + 1 if kind == "irfft" else sizes[-1]
-    dtype = jnp.finfo(x.dtype).dtype if kind == "rfft" else _complex_dtype(x.dtype)
-    shape = jax.ShapeDtypeStruct((*x.shape[: -len(sizes)], *sizes[:-1], last), dtype)
-    return jax.linear_transpose(function, shape)(x)[0]
+        last = sizes[-1] // 2 + 1 if kind == "rfft" else sizes[-1]
+        dtype = jnp.finfo(x.dtype).dtype if kind == "irfft" else _complex_dtype(x.dtype)
+        return jnp.zeros((*x.shape[: -len(sizes)], *sizes[:-1], last), dtype)
+    return linear_map(_marked(kind, sizes), _marked(kind, sizes, transposed=True), x)
 
 
 @lru_cache
-def _marked(kind: str, sizes: tuple[int, ...], transposed: bool) -> Any:
-    def function(x: Array) -> Array:
-        return _compute(x, kind=kind, sizes=sizes, transposed=transposed)
+def _marked(kind: str, sizes: tuple[int, ...], transposed: bool = False) -> Callable[[Array], Array]:
+    """Returns the transform of the trailing axes or its transpose, marked as one of each example alone."""
 
-    return batchwise(function, len(sizes))
+    def forward(x: Array) -> Array:
+        return _KINDS[kind](x, s=sizes, axes=tuple(range(-len(sizes), 0)))
 
+    def backward(g: Array) -> Array:
+        last = sizes[-1] // 2 + 1 if kind == "irfft" else sizes[-1]
+        dtype = jnp.finfo(g.dtype).dtype if kind == "rfft" else _complex_dtype(g.dtype)
+        shape = jax.ShapeDtypeStruct((*g.shape[: -len(sizes)], *sizes[:-1], last), dtype)
+        return jax.linear_transpose(forward, shape)(g)[0]
 
-def _run(x: Any, jaxpr: Any, **named: Any) -> Array:
-    return _marked(**named)(x)
-
-
-def _transpose(cotangent: Any, _: Any, *, jaxpr: Any, transposed: bool, **named: Any) -> list[Any]:
-    return [_bind(cotangent, transposed=not transposed, **named)]
-
-
-def _batch(arrays: Any, axes: Any, *, jaxpr: Any, **named: Any) -> tuple[Array, int]:
-    return _bind(jnp.moveaxis(arrays[0], axes[0], 0), **named), 0
-
-
-_linear.def_impl(_run)
-_linear.def_abstract_eval(lambda x, jaxpr, **_: jaxpr.out_avals[0])
-mlir.register_lowering(_linear, mlir.lower_fun(_run, multiple_results=False))
-ad.deflinear2(_linear, _transpose)
-batching.primitive_batchers[_linear] = _batch
+    return batchwise(backward if transposed else forward, len(sizes))

@@ -77,7 +77,7 @@ def in_pairs(x: jax.Array) -> jax.Array:
         Array(6., dtype=float32)
 
     Args:
-      x: (2^n, ...).
+      x: numbers, with a first axis of a power of two.
     """
     while len(x) > 1:
         x = x[0::2] + x[1::2]
