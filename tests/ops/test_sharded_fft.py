@@ -84,6 +84,16 @@ def test_bad_length() -> None:
         sharded_fft.irfft(jnp.ones(4, jnp.complex64), 8)
 
 
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "irfft"])
+def test_an_empty_axis(name: str) -> None:
+    """An empty batch has a transform, and no numbers have none."""
+    dtypes = (jnp.float32, jnp.bfloat16) if name in ("rfft", "fft2") else (jnp.float32,)
+    for dtype in dtypes:
+        assert FUNCTIONS[name][0](jnp.ones((0, 2, 4), dtype)).shape == (0, 2, 3 if name == "rfft" else 4)
+        with pytest.raises(ValueError, match=r"x of shape \(2, 0\) has nothing to transform; give"):
+            FUNCTIONS[name][0](jnp.ones((2, 0), dtype))
+
+
 def gathers() -> dict[str, list[int]]:
     """The all-gathers of each function and of its gradient, on a batch that 8 devices share."""
     split = NamedSharding(Mesh(np.array(jax.devices()), ("data",)), PartitionSpec("data"))
