@@ -120,8 +120,8 @@ class TrainConfig(Part, Protocol):
     )
     fixed_parts: int = knob(
         0,
-        "parts of each batch that are computed one by one and summed in a fixed order, for example 8; runs "
-        "on 1, 2, 4 and 8 devices are then equal bit for bit; 0: off",
+        "parts of each batch that are computed one by one and summed in a fixed order, for example 8; the "
+        "parameters on 1, 2, 4 and 8 CPU devices are then equal bit for bit; 0: off",
         at_least(0, "off"),
     )
     remat: str = knob(

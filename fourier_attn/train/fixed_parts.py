@@ -20,14 +20,14 @@ from jax.sharding import PartitionSpec
 
 from fourier_attn.train.distributed.sharding import Placement
 
-Compute = Callable[[Any, Any, Any], tuple[Any, Any]]
+Compute = Callable[[Any, Any, Any], Any]
 
 
-def make_in_parts(parts: int, placement: Placement) -> Callable[..., tuple[Any, Any]]:
-    """Returns a function (compute, params, batch, key) -> (sums, answers) that computes a batch by parts.
+def make_in_parts(parts: int, placement: Placement) -> Callable[..., Any]:
+    """Returns a function (compute, params, batch, key) -> sums that computes a batch by parts.
 
-    `compute` has the arguments (params, rows, key) and returns sums, which are added over the parts, and
-    answers for each row, which are joined. Both have the same bits for any number of devices.
+    `compute` has the arguments (params, rows, key) and returns sums, which are added over the parts. The
+    total has the same bits for any number of devices.
 
     Args:
       parts: number of parts, a power of two; the devices along `data` must divide it.
@@ -37,22 +37,21 @@ def make_in_parts(parts: int, placement: Placement) -> Callable[..., tuple[Any, 
     count = parts // placement.mesh.shape["data"]
     rows = PartitionSpec(axes)
 
-    def share(compute: Compute, params: Any, batch: Any, keys: Any) -> tuple[Any, Any]:
-        def part(_: None, one: Any) -> tuple[None, tuple[Any, Any]]:
+    def share(compute: Compute, params: Any, batch: Any, keys: Any) -> Any:
+        def part(_: None, one: Any) -> tuple[None, Any]:
             return None, _apart(compute, one[0]["weight"], params, *one)
 
         split = jax.tree.map(lambda x: x.reshape(count, -1, *x.shape[1:]), batch)
-        sums, answers = jax.lax.scan(part, None, (split, keys))[1]
+        _, sums = jax.lax.scan(part, None, (split, keys))
         gathered = jax.tree.map(lambda x: jax.lax.all_gather(in_pairs(x), axes), sums)
-        total = _apart(lambda x: jax.tree.map(in_pairs, x), batch["weight"], gathered)
-        return total, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), answers)
+        return _apart(lambda x: jax.tree.map(in_pairs, x), batch["weight"], gathered)
 
-    def in_parts(compute: Compute, params: Any, batch: Any, key: Any) -> tuple[Any, Any]:
+    def in_parts(compute: Compute, params: Any, batch: Any, key: Any) -> Any:
         return jax.shard_map(
             partial(share, compute),
             mesh=placement.refined,
             in_specs=(PartitionSpec(), rows, rows),
-            out_specs=(PartitionSpec(), rows),
+            out_specs=PartitionSpec(),
             check_vma=False,
         )(params, batch, jax.random.split(key, parts))
 
@@ -78,7 +77,10 @@ def in_pairs(x: jax.Array) -> jax.Array:
 
     Args:
       x: numbers, with a first axis of a power of two.
+    Raises: ValueError for another size.
     """
+    if len(x).bit_count() != 1:
+        raise ValueError(f"x has {len(x)} parts; give a power of two")
     while len(x) > 1:
         x = x[0::2] + x[1::2]
     return x[0]

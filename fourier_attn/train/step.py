@@ -204,12 +204,11 @@ def make_train_step(
     def divisors(batch: Batch, key: Key) -> Any:
         if not in_parts:
             return objective.counts(batch)
-        weights, _ = in_parts(lambda _, rows, __: (objective.weights(rows), ()), (), batch, key)
-        return objective.divisors(weights)
+        return objective.divisors(in_parts(lambda _, rows, __: objective.weights(rows), (), batch, key))
 
     def gradient(params: Any, batch: Batch, key: Key, counts: Any) -> tuple[Any, metrics.Sums]:
         if in_parts:
-            return in_parts(lambda p, *part: (slope(p[0], *part, p[1]), ()), (params, counts), batch, key)[0]
+            return in_parts(lambda p, *part: slope(p[0], *part, p[1]), (params, counts), batch, key)
         if accumulate == 1:
             return slope(params, batch, key, counts)
         # take every a-th row, so that each device already has the rows of its parts

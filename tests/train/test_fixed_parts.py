@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import optax
 import pytest
 from conftest import ROOT
 
@@ -83,6 +84,34 @@ def trained(mixer: str, devices: int, parts: int = 8) -> str:
         state = jax.block_until_ready(step(state, place.shard_batch(batch(i)), key))
     leaves: list[Any] = jax.tree.leaves(sharding.to_host((state.params, state.sums)))
     return hashlib.sha256(b"".join(np.ascontiguousarray(leaf).tobytes() for leaf in leaves)).hexdigest()
+
+
+def test_the_sum_of_parts_is_the_step_of_the_batch() -> None:
+    """Parameters and metrics after a step of SGD, with rows of different weights; float32 rounding."""
+    c = config.default("fourier")
+    c.model.update({"depth": 1, "d": 16, "mlp": 32, "vocab": 50, "positions": T, "dropout": 0.0})
+    c = config.fit_length(c)
+    network, optimizer, objective = model.build(c.model), optax.sgd(1.0), OBJECTIVES["classes"]
+    first, key = make_keys(0, 1)
+    init = make_init(network, optimizer, objective, model.example(c.model))
+    rows = jax.tree.map(jax.numpy.asarray, batch(0))
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        before, whole, by_parts = (
+            init(first),
+            *(
+                make_train_step(network, optimizer, objective, fixed_parts=parts)(init(first), rows, key)
+                for parts in (0, 8)
+            ),
+        )
+    moved = jax.tree.map(lambda a, b: np.abs(a - b).max(), whole.params, before.params)
+    assert max(jax.tree.leaves(moved)) > 0.01
+    for a, b in zip(*(jax.tree.leaves((s.params, s.sums)) for s in (whole, by_parts)), strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
+
+
+def test_parts_that_are_no_power_of_two() -> None:
+    with pytest.raises(ValueError, match="x has 3 parts; give a power of two"):
+        fixed_parts.in_pairs(jax.numpy.ones(3))
 
 
 @pytest.mark.slow
