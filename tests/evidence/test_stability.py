@@ -71,7 +71,7 @@ def test_the_share_of_glue_leaves_failures_out(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_two_fourier_blocks_return_each_token_and_the_opposite_one() -> None:
-    """The reason that docs/fnet.md gives for hybrids with an even number of Fourier blocks."""
+    """The property of Fourier blocks that docs/fnet.md states."""
     x = np.random.default_rng(0).normal(size=(6, 4))
     twice = np.fft.fft2(np.fft.fft2(x).real).real
     opposite = np.roll(x[::-1, ::-1], 1, (0, 1))
