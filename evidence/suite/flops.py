@@ -1,6 +1,7 @@
 """Counts the FLOPs of training steps of recall: python -m evidence.suite.flops --out=FILE.json
 
-The counts are those of XLA's compiler for a CPU. They decide how many epochs the networks of tier
+The counts are those of XLA's compiler for a CPU, which counts the body of a loop once. Attention computes its
+scores in a loop, so its count is too low. The counts decide how many epochs the networks of tier
 `recall_equal` train.
 """
 
