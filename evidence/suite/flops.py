@@ -1,7 +1,8 @@
-"""Counts the FLOPs of training steps of recall: python -m evidence.suite.flops --out=FILE.json
+"""Counts the FLOPs of an example of recall in training: python -m evidence.suite.flops --out=FILE.json
 
-The counts are those of XLA's compiler for a CPU, which counts the body of a loop once. Attention computes its
-scores in a loop, so its count is too low. The counts decide how many epochs the networks of tier
+The counts are those of XLA's compiler for a CPU. It counts the body of a loop once, and attention computes the
+scores of each example in a step of a loop. The counts are therefore those of a batch of one example, with an
+optimizer whose work does not matter. The counts decide how many epochs the networks of tier
 `recall_equal` train.
 """
 
@@ -30,6 +31,8 @@ def main() -> None:
     rows = []
     for network in tqdm(skills.NETWORKS, unit="network"):
         config = Cell("", "", f"configs/skills.py:{network}-recall", 0, 0, 0.0).read()
+        config.data.batch = 1
+        config.optim.update({"name": "sgd", "momentum": 0.0, "clip_norm": 0.0, "weight_decay": 0.0})
         facts = compile_for(config, target)["facts"]
         row = {"network": network, "parameters": int(facts["parameters"])}
         rows.append(row | {"flops": facts["estimated flops"]})
