@@ -1,9 +1,8 @@
 """Counts the FLOPs of an example of recall in training: python -m evidence.suite.flops --out=FILE.json
 
-The counts are those of XLA's compiler for a CPU. It counts the body of a loop once, and attention computes the
-scores of each example in a step of a loop. The counts are therefore those of a batch of one example, with an
-optimizer whose work does not matter. The counts decide how many epochs the networks of tier
-`recall_equal` train.
+The counts are those of XLA's compiler for a CPU. It counts the body of a loop once, and attention computes
+the scores of each example in a step of a loop. The counts are therefore those of a batch of one example, with
+an optimizer whose work does not matter. They decide how many epochs the networks of `recall_equal` train.
 """
 
 import sys

@@ -54,16 +54,16 @@ RATES = {task: {"identity": "2e-3", "conv_attention": "2e-3"} for task in SKILLS
 EPOCHS = 8  # of every network, 250 steps each
 # Epochs with the FLOPs that `conv_attention` has in 8, by the counts of evidence.suite.flops.
 EPOCHS_AT_EQUAL_FLOPS = {
-    "identity": 37,
-    "token_conv": 37,
-    "conv_fourier": 32,
-    "conv_random": 32,
-    "conv_global_filter": 35,
-    "conv_long_conv": 33,
-    "conv_afno": 33,
-    "conv_linear": 30,
-    "conv_lambda": 30,
-    "conv_circular": 11,
+    "identity": 49,
+    "token_conv": 48,
+    "conv_fourier": 42,
+    "conv_random": 43,
+    "conv_global_filter": 46,
+    "conv_long_conv": 42,
+    "conv_afno": 43,
+    "conv_linear": 40,
+    "conv_lambda": 39,
+    "conv_circular": 15,
 }
 # Networks with more parameters than the others. With heads of width 64 / 8 they have about as many.
 WIDE_HEADS = ("conv_attention", "long_conv+attention", "fourier+attention")
