@@ -130,6 +130,8 @@ def steadier(results: Results, model: str, against: str) -> Judged:
 def share_of_glue(results: Results, model: str, against: str, bound: float) -> Judged:
     """Judges "reaches a share of the GLUE score of another network", with Welch's interval of the logarithm.
 
+    The interval is over seeds of fine-tuning. It leaves out how pre-training varies, which has one seed.
+
     Args:
       results: the files of results.
       model, against: pre-trained networks.
@@ -144,7 +146,8 @@ def share_of_glue(results: Results, model: str, against: str, bound: float) -> J
     share, low, high = np.exp([mean, mean - half, mean + half])
     return Judged(
         over(share, low, high, bound),
-        f"five tasks, `{model}`: {100 * share:.1f} % of `{against}` ({100 * low:.1f} to {100 * high:.1f})",
+        f"five tasks, one pre-training each, `{model}`: {100 * share:.1f} % of `{against}` "
+        f"({100 * low:.1f} to {100 * high:.1f})",
     )
 
 
