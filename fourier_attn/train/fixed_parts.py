@@ -62,11 +62,12 @@ def _apart(function: Callable[..., Any], weight: jax.Array, *arguments: Any) -> 
     """Computes a function in a branch, which the compiler does not fuse with what surrounds it.
 
     What surrounds a part depends on the devices, and fusion changes the last bits. The compiler does not know
-    that weights are finite, so that it cannot dissolve the branch.
+    that weights are finite, so that it cannot dissolve the branch. With a weight that is not, the sums are
+    NaN, so that the step is skipped.
     """
     like = jax.eval_shape(function, *arguments)
-    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), like)
-    return jax.lax.cond(jnp.isfinite(weight[0]), function, lambda *_: zeros, *arguments)
+    unknown = jax.tree.map(lambda x: jnp.full(x.shape, jnp.nan, x.dtype), like)
+    return jax.lax.cond(jnp.isfinite(weight[0]), function, lambda *_: unknown, *arguments)
 
 
 def in_pairs(x: jax.Array) -> jax.Array:
