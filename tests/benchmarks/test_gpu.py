@@ -11,6 +11,7 @@ import pytest
 from conftest import run_here
 
 from benchmarks import gpu, gpu_training, timing
+from benchmarks import gpu_ops as gpu_ops  # while a command runs, only installed packages can be imported
 from evidence.pages.layout import arrange
 from evidence.pages.markdown import NOT_RUN, Results
 from evidence.pages.measured import GPU_TABLES
