@@ -25,6 +25,7 @@ from evidence.suite.ledger import (
     score,
     without_failures,
 )
+from evidence.suite.skills import NETWORKS
 from evidence.suite.statistics import Difference, difference
 from fourier_attn.studies.engine import frontier, robustness_sweep
 from fourier_attn.studies.intervals import percent_range
@@ -287,6 +288,36 @@ def suite_cells(results: Results, of: str) -> str:
     return f"{sum(core_hours(finding) or 0.0 for finding in findings):.0f}"
 
 
+def recall_lost(results: Results, bits: int) -> str:
+    """Returns the points of recall that the two networks on the emulated chip lose.
+
+    Args:
+      results: the files of results.
+      bits: bits of the engine's converters.
+    """
+    points = []
+    for name in ("circular", "hybrid"):
+        exact, *rows = results.document(f"studies/robustness-recall-{name}")["rows"]
+        found = [row["accuracy"] for row in rows if (row["bits"], row["noise"]) == (bits, 1.0)]
+        points.append(100 * (exact["accuracy"] - float(np.mean(found))))
+    return " and ".join(f"{value:.1f}" for value in sorted(points))
+
+
+def parameters(results: Results, *models: str) -> str:
+    """Returns the numbers of parameters of models, from the least to the most, to two digits.
+
+    Args:
+      results: the files of results.
+      models: tiers and models, such as "skills:recall-conv_attention".
+    """
+    found = []
+    for tier, _, model in (name.partition(":") for name in models):
+        found.append(published(results.root, tier)[model][0]["parameters"])
+    low, high = (f"{number:,.0f}" for number in (round(min(found), -3), round(max(found), -3)))
+    return low if low == high else f"{low} to {high}"
+
+
+WITHOUT_ATTENTION = [name for name in NETWORKS if "attention" not in name]
 VALUES: dict[str, Callable[[Results], str]] = {
     "faster-fourier": faster("benchmarks/fourier-complex-cpu", "ours / fftn", "forward"),
     "faster-complex": faster("benchmarks/fourier-complex-cpu", "ours / published complex", "forward"),
@@ -343,6 +374,12 @@ VALUES: dict[str, Callable[[Results], str]] = {
     "landing-attention": partial(small_accuracy, model="attention"),
     "landing-speed": fourier_speed,
     "landing-joules": optical_energy,
+    **{f"recall-lost-{bits}": partial(recall_lost, bits=bits) for bits in (3, 4, 5)},
+    "parameters-attention": lambda results: parameters(results, "skills:recall-conv_attention"),
+    "parameters-narrow": lambda results: parameters(results, "recall_equal:parameters-conv_attention"),
+    "parameters-others": lambda results: parameters(
+        results, *(f"skills:recall-{name}" for name in WITHOUT_ATTENTION)
+    ),
     **OPTICS_VALUES,
     **COMPILED_VALUES,
 }
