@@ -101,12 +101,14 @@ def supervise(end: float) -> int:
     grace = min(GRACE, total / 10)
     worker = subprocess.Popen(words, env=os.environ | environment, start_new_session=True)
     code = 0
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the worker ends, too
     try:
         code = worker.wait(total - 2 * grace)
     except subprocess.TimeoutExpired:
         print("the time is up; run the command again to continue", flush=True)
     finally:
         stop(worker, grace)
+        signal.signal(signal.SIGTERM, before)
     return code
 
 

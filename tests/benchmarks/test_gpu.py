@@ -1,14 +1,16 @@
 """The command for a lent GPU: its parts at small sizes on the CPU, its end, its refusals and its packing."""
 
 import json
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import run_here
+from conftest import ROOT, run_here
 
 from benchmarks import gpu, gpu_training, timing
 from benchmarks import gpu_ops as gpu_ops  # while a command runs, only installed packages can be imported
@@ -69,8 +71,18 @@ def test_a_run_that_is_cut_off_is_continued(tmp_path: Path) -> None:
     assert (code, "the time is up" in text) == (0, True)
     assert time.monotonic() - begin < 3
     assert not out.exists()
+    words = [sys.executable, "-m", "benchmarks.gpu", "--part=3", "--tiny", f"--out={out}"]
+    begun = subprocess.Popen(words, cwd=ROOT)
+    while not (out / "gpu-3.json").exists():
+        assert begun.poll() is None
+        time.sleep(0.05)
+    begun.terminate()
+    assert begun.wait(60) == 128 + signal.SIGTERM
+    [row] = json.loads((out / "gpu-3.json").read_text())["rows"]
+    assert (row["finished"], row["epochs"]) == (False, 1)
     [row] = measured("3", tmp_path, "gpu-runs")
     assert (row["finished"], row["epochs"], len(row["validation"])) == (True, 2, 2)
+    assert row["seconds"] is None  # it was resumed, and not trained again
 
 
 def test_tables_without_results() -> None:
