@@ -38,6 +38,7 @@ def define_flags() -> None:
 def main(*directories: str) -> None:
     if not directories:
         raise ValueError("no directories are given; name some, like runs/*")
+    out = paths.stem(flags.FLAGS.out, "--out") if flags.FLAGS.out else None
     given = dict.fromkeys(paths.given(name).resolve() for name in directories)
     trained = [directory for directory in given if (directory / "config.json").exists()]
     if not trained:
@@ -56,8 +57,7 @@ def main(*directories: str) -> None:
     averages = mean_table(runs)
     if averages:
         print("\n".join(("", *aligned(averages))))
-    if flags.FLAGS.out:
-        out = paths.stem(flags.FLAGS.out, "--out")
+    if out:
         atomic.make_folder(out.parent)
         tables = {"": rows} | ({"-means": averages} if averages else {})
         for suffix, cells in tables.items():

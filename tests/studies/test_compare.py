@@ -115,6 +115,7 @@ def test_runs_that_differ_in_their_seeds_have_a_mean(tmp_path: Path, monkeypatch
     monkeypatch.setattr("fourier_attn.train.summary.is_finished", lambda directory: True)
     again = [summary(tmp_path / name) for name in "aab"]
     assert [len(group) for _, group in compare.grouped(again)] == [2, 1]  # a repeated run is no further seed
+    assert call(tmp_path / "a", "--out=.")[:2] == (2, "")
     code, out, error = call(*(tmp_path / name for name in "abc"), f"--out={tmp_path / 'all'}")
     assert (code, error) == (0, "")
     [row] = csv.DictReader((tmp_path / "all-means.csv").open())

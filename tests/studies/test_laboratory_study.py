@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import ModuleType
 
 import jax
 import numpy as np
@@ -13,7 +14,7 @@ from evidence.pages.markdown import Results
 from evidence.pages.programs import bounds_table
 from fourier_attn.optics.calibration import transfer_matrix
 from fourier_attn.optics.recordings import read_drives, read_recording
-from fourier_attn.studies.engine import bounds, laboratory
+from fourier_attn.studies.engine import bounds, laboratory, predictions, programs
 from fourier_attn.studies.engine.laboratory import BLACK_LEVEL, GAIN, LO_RATIO, PHOTONS, READ_NOISE_E
 
 
@@ -70,3 +71,11 @@ def test_published_speedups_are_our_bounds(tmp_path: Path) -> None:
         np.testing.assert_allclose(row["bound"], row["published"], rtol=1e-9)
     assert "| convolution alone | 159.4 | 99.37 | 159.4 |" in bounds_table(Results(tmp_path), "bounds")
     assert "convolution alone            159.4    99.37  159.4" in said
+
+
+@pytest.mark.parametrize("study", [bounds, laboratory, predictions, programs])
+def test_a_name_that_cannot_be_written_is_refused_first(study: ModuleType) -> None:
+    """A study takes up to minutes, and a wrong --out must not cost them."""
+    code, said, err = run_here(study, "--out=.")
+    assert (code, said) == (2, "")
+    assert err == "error: --out=. is a folder; add a name for the files, --out=NAME\n"

@@ -45,14 +45,14 @@ def define_flags() -> None:
 
 
 def main() -> None:
+    stem = paths.stem(flags.FLAGS.out, "--out") if flags.FLAGS.out else None
     rows = [row(program, speedup) for program, speedup in PUBLISHED.items()]
     lines = [["program", "published", "share %", "bound"]]
     for each in rows:
         numbers = f"{each['published']:g}", f"{100 * each['share']:.2f}", f"{each['bound']:.4g}"
         lines.append([each["program"], *numbers])
     print("\n".join(aligned(lines, right=True)))
-    if flags.FLAGS.out:
-        stem = paths.stem(flags.FLAGS.out, "--out")
+    if stem:
         document = provenance.record() | {"source": SOURCE, "rows": rows}
         provenance.write(stem.with_name(f"{stem.name}.json"), document)
 

@@ -300,13 +300,13 @@ def define_flags() -> None:
 
 
 def main() -> None:
+    stem = paths.stem(flags.FLAGS.out, "--out") if flags.FLAGS.out else None
     with tempfile.TemporaryDirectory() as folder:
         fitted, data = fit_files(Path(folder)), digits()
         print(f"with reference beam\n{fitted.fit.verdict()}\nwithout\n{fitted.without.verdict()}\n")
         rows = networks(train_exactly(data), fitted, data)
     print(table(rows))
-    if flags.FLAGS.out:
-        stem = paths.stem(flags.FLAGS.out, "--out")
+    if stem:
         fits = [
             {"reference": reference, "held_out_db": fit.held_out_db, "expected_db": fit.expected_db}
             for reference, fit in ((True, fitted.fit), (False, fitted.without))

@@ -97,6 +97,7 @@ def main() -> None:
     options = flags.FLAGS
     engine = preset(options.engine)
     check_choices("--programs", options.programs, PROGRAMS)
+    stem = paths.stem(options.out, "--out") if options.out else None
     programs: dict[str, tuple[Callable[[], Program], dict[str, Any]]] = {}
     for directory in runs.directories() if options.workdir else ():
         config, _, at, _ = restore_state(directory)
@@ -109,8 +110,7 @@ def main() -> None:
         found += [{"program": name, **facts, **row} for row in own]
         print(f"{name}: {sum(row['inside'] for row in own)} of {len(own)} inside", flush=True)
     print(f"\n{table(found)}")
-    if options.out:
-        stem = paths.stem(options.out, "--out")
+    if stem:
         document = provenance.record() | {"setting": options.engine, "rows": found}
         provenance.write(stem.with_name(f"{stem.name}.json"), document)
 

@@ -192,6 +192,7 @@ def define_flags() -> None:
 
 
 def main() -> None:
+    stem = paths.stem(flags.FLAGS.out, "--out") if flags.FLAGS.out else None
     engine = preset(flags.FLAGS.engine)
     check_choices("--programs", flags.FLAGS.programs, PROGRAMS)
     rows = []
@@ -199,8 +200,7 @@ def main() -> None:
         rows.append(measure(name, engine))
         print(f"{name}: {rows[-1]['output_db']:.1f} dB", flush=True)
     print(f"\n{table(rows)}")
-    if flags.FLAGS.out:
-        stem = paths.stem(flags.FLAGS.out, "--out")
+    if stem:
         document = provenance.record() | {"setting": flags.FLAGS.engine, "rows": rows}
         provenance.write(stem.with_name(f"{stem.name}.json"), document)
         style.save(plot(document), stem.with_name(f"{stem.name}.png"))

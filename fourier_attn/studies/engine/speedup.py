@@ -308,12 +308,13 @@ def main() -> None:
             f"--config={name} cannot be read; name one like --config=fnet:imdb, or your own file"
         )
     give_optional(flags.FLAGS["config"], command.optional)
+    stem = paths.stem(flags.FLAGS.out, "--out") if flags.FLAGS.out else None
     own = None if flags.FLAGS.components is None else paths.given(flags.FLAGS.components)
     options = Options(flags.FLAGS.engines, flags.FLAGS.static_w, components.library(own))
     config: Any = flags.FLAGS.config
     document = report(fit_grid(config), options, flags.FLAGS.tornado)
-    if flags.FLAGS.out:
-        write(paths.stem(flags.FLAGS.out, "--out"), document)
+    if stem:
+        write(stem, document)
 
 
 def write(stem: Path, document: dict[str, Any]) -> None:
