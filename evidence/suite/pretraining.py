@@ -12,13 +12,16 @@ ARCHITECTURES = {"ff": 0.05, "fnet": 0.05, "linear": 0.05, "hybrid": 0.06, "hybr
 BLOCKS = {"hybrid-3": (("model.depth", "3"), ("model.layout", "('fourier','fourier','attention')"))}
 TRIED = ("5e-4", "1e-3", "2e-3", "4e-3")  # learning rates
 TRAINED = 0.25  # accuracy on masked tokens from which a network counts as trained
-# Networks that GLUE starts from, and the expected core-hours of their pre-training.
+# The best rate of each architecture in the tier `stability`. It has no trials of "random".
+RATES = {"ff": "2e-3", "fnet": "2e-3", "linear": "2e-3", "hybrid-3": "1e-3", "bert": "1e-3", "random": "2e-3"}
+# Networks that GLUE starts from, and the expected core-hours of their pre-training. The hybrid of size mini
+# has two Fourier blocks, as "hybrid-3" in size tiny.
 NETWORKS = {
     "ff-tiny": 0.33,
     "fnet-tiny": 0.35,
     "linear-tiny": 0.36,
     "random-tiny": 0.36,
-    "hybrid-tiny": 0.42,
+    "hybrid-3-tiny": 0.5,
     "bert-tiny": 0.5,
     "fnet-mini": 1.5,
     "hybrid-mini": 1.9,
@@ -58,11 +61,22 @@ def stability() -> tuple[Model, ...]:
 
 
 def pretrained() -> tuple[Model, ...]:
-    """Returns the networks that GLUE starts from, pre-trained with one seed."""
-    return tuple(
-        Model(network, core_hours, f"configs/pretrain.py:{network}", 1, task="pretraining")
-        for network, core_hours in NETWORKS.items()
-    )
+    """Returns the networks that GLUE starts from, pre-trained with one seed.
+
+    Size mini is twice as wide as tiny, and has half its rate.
+    """
+    return tuple(_pretrained(network, core_hours) for network, core_hours in NETWORKS.items())
+
+
+def _pretrained(network: str, core_hours: float) -> Model:
+    name, _, size = network.rpartition("-")
+    if size == "tiny":
+        rate, blocks = RATES[name], BLOCKS.get(name, ())
+    else:
+        rate, blocks = f"{float(RATES.get(name) or RATES[f'{name}-3']) / 2:g}", ()
+    config = f"configs/pretrain.py:{name.partition('-')[0]}-{size}"
+    knobs = (("optim.learning_rate", rate), *blocks)
+    return Model(network, core_hours, config, 1, knobs, task="pretraining")
 
 
 def glue() -> tuple[Model, ...]:
@@ -70,7 +84,7 @@ def glue() -> tuple[Model, ...]:
     return tuple(
         Model(
             f"{task}-{name}",
-            SHARES[name.split("-")[1]] * core_hours,
+            SHARES["tiny" if "tiny" in name else "mini"] * core_hours,
             f"configs/finetune.py:{task}",
             task=task,
             start=start(name) if name in NETWORKS else "",

@@ -5,11 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import ROOT
 
 from evidence.pages import claims
 from evidence.pages.markdown import NOT_RUN, Results
 from evidence.report import glue, stability
-from evidence.suite.pretraining import GLUE, TRIED
+from evidence.suite import cells
+from evidence.suite.ledger import published
+from evidence.suite.pretraining import GLUE, RATES, TRIED
 
 
 def trials(**accuracies: list[float | None]) -> dict[str, list[dict[str, Any]]]:
@@ -29,6 +32,14 @@ def test_a_row_has_the_seeds_that_train_and_the_smallest_best_rate() -> None:
         f"| `fnet` | {NOT_RUN} | {NOT_RUN} | 30.0 (1 of 2) | {NOT_RUN} | 0.002 |"
         in stability.stability_table(only)
     )
+
+
+def test_pre_training_uses_the_best_rates() -> None:
+    found = stability.accuracies(published(ROOT, "stability"))
+    tried = {name: rate for name, rate in RATES.items() if name != "random"}
+    assert tried == {name: stability.best_rate(found[name]) for name in tried}
+    rates = {cell.name: cell.read().optim.learning_rate for cell in cells.cells("pretrain")}
+    assert rates["pretrain-bert-tiny-0"] == 2 * rates["pretrain-bert-mini-0"] == float(RATES["bert"])
 
 
 @pytest.mark.parametrize(
