@@ -34,6 +34,7 @@ def test_a_row_has_the_seeds_that_train_and_the_smallest_best_rate() -> None:
     )
 
 
+@pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
 def test_pre_training_uses_the_best_rates() -> None:
     found = stability.accuracies(published(ROOT, "stability"))
     tried = {name: rate for name, rate in RATES.items() if name != "random"}
