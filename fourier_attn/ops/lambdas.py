@@ -21,6 +21,9 @@ from fourier_attn.ops.arguments import takes_arrays, wide
 METHODS = ("auto", "shift", "matrix", "fft")
 NEVER = -1e30  # a logit that no real one comes near; finite, so that differences stay numbers
 CHUNK = 32  # positions; of the running sum
+STEP = 16.0  # natural units; between the numbers that are subtracted from keys
+CLIMB = 32.0  # natural units; of the keys' running maximum in a chunk
+SMALLEST = 1e-18  # less than exp(-CLIMB - STEP / 2); its square is still a number of float32
 
 
 @takes_arrays
@@ -58,10 +61,14 @@ def causal_content_lambda(
     """Computes the content lambda with a running softmax, over the positions $m <= n$.
 
         y[n] = sum_{m <= n} sum_k q[n, k] (exp(key[m, k] - M[n, k]) / Z[n, k]) value[m]
-        M[n, k] = max_{m <= n} key[m, k],    Z[n, k] = sum_{m <= n} exp(key[m, k] - M[n, k])
+        Z[n, k] = sum_{m <= n} exp(key[m, k] - M[n, k])
 
-    In chunks: pairs of positions within a chunk, and running sums for all before it. No exponent is positive
-    and only keys are subtracted from keys, so that nothing overflows and an offset has no influence.
+    Any M gives the same result. A chunk of positions uses one M, near its largest key and those before: the
+    weights are then products of one factor for n and one for m. M is a multiple of `STEP`, so that later keys
+    of the chunk hardly ever change how earlier results are rounded. Sums over all chunks before are kept as
+    matrices. Where a key exceeds all keys before it by `CLIMB` within a chunk, the first sums Z of this chunk
+    would vanish in float32. Chunks of one position, which take longer, then compute the same equations.
+    Exponents are at most `STEP / 2`, so that nothing overflows.
 
         >>> query, key = jnp.ones((1, 3, 1, 1)), jnp.zeros((1, 3, 1, 1))
         >>> causal_content_lambda(query, key, jnp.array([0.0, 3.0, 6.0]).reshape(1, 3, 1, 1)).ravel()
@@ -78,37 +85,73 @@ def causal_content_lambda(
     if 0 in (*query.shape, *value.shape):
         return jnp.zeros((b, t, h, v), value.dtype)
 
-    def split(x: Array, fill: float) -> Array:  # chunk after chunk, for the scan
+    def pad(x: Array, fill: float) -> Array:
         pads = ((0, 0), (0, chunks * CHUNK - t), (0, 0), (0, 0))
-        x = jnp.pad(x.astype(dtype), pads, constant_values=fill)
-        return x.reshape(b, chunks, CHUNK, *x.shape[2:]).swapaxes(0, 1)
+        return jnp.pad(x.astype(dtype), pads, constant_values=fill)
 
     start = (
         jnp.zeros((b, k, u, v), dtype),
         jnp.zeros((b, k, u), dtype),
         jnp.full((b, k, u), NEVER, dtype),
     )
-    _, y = jax.lax.scan(_causal_chunk, start, (split(query, 0.0), split(key, NEVER), split(value, 0.0)))
-    return y.swapaxes(0, 1).reshape(b, chunks * CHUNK, h, v)[:, :t].astype(value.dtype)
+
+    def whole(*arrays: Array) -> Array:
+        return _running(start, arrays, CHUNK)[1]
+
+    def one_by_one(*arrays: Array) -> Array:
+        split = tuple(x.reshape(b, chunks, CHUNK, *x.shape[2:]).swapaxes(0, 1) for x in arrays)
+        one = jax.checkpoint(lambda before, chunk: _running(before, chunk, 1))
+        y = jax.lax.scan(one, start, split)[1]
+        return y.swapaxes(0, 1).reshape(b, chunks * CHUNK, h, v)
+
+    arrays = pad(query, 0.0), pad(key, NEVER), pad(value, 0.0)
+    # The derivative recomputes a branch, so that it keeps nothing of the other one.
+    branches = (jax.checkpoint(branch) for branch in (whole, one_by_one))
+    y = jax.lax.cond(_climb(arrays[1]) < CLIMB, *branches, *arrays)
+    return y[:, :t].astype(value.dtype)
 
 
-@jax.checkpoint
-def _causal_chunk(before: tuple[Array, ...], chunk: tuple[Array, ...]) -> tuple[tuple[Array, ...], Array]:
-    """Results of one chunk from sums of $exp(key - highest) value$ and of $exp(key - highest)$ before it."""
+def _climb(key: Array) -> Array:
+    """Returns by how much the running maximum of the keys rises within a chunk, at most. NEVER is no key."""
+    key = jax.lax.stop_gradient(key)
+    key = key.reshape(len(key), -1, CHUNK, *key.shape[2:])
+    lowest = jnp.where(key > NEVER, key, jnp.full((), jnp.inf, key.dtype)).min(axis=2)
+    highest = jax.lax.cummax(key.max(axis=2), axis=1)
+    before = jnp.pad(highest[:, :-1], ((0, 0), (1, 0), (0, 0), (0, 0)), constant_values=NEVER)
+    return (highest - jnp.maximum(lowest, before)).max()
+
+
+def _running(
+    before: tuple[Array, ...], arrays: tuple[Array, ...], size: int
+) -> tuple[tuple[Array, ...], Array]:
+    """Computes results of positions from sums over those before them, in chunks of a size.
+
+    The sums are those of $exp(key - highest) value$ and of $exp(key - highest)$, with the multiple of `STEP`
+    next to the highest key.
+    """
+    query, key, value = (x.reshape(len(x), -1, size, *x.shape[2:]) for x in arrays)  # (b, c, size, ..)
     sums, total, highest = before  # (b, k, u, v), (b, k, u), (b, k, u)
-    query, key, value = chunk  # (b, n, h, k), (b, n, k, u), (b, n, u, v)
-    maximum = jax.lax.stop_gradient(jnp.maximum(jax.lax.cummax(key, axis=1), highest[:, None]))
-    earlier = jnp.tril(jnp.ones((CHUNK, CHUNK), bool))[None, :, :, None, None]
-    exponents = jnp.where(earlier, key[:, None] - maximum[:, :, None], jnp.full((), NEVER, key.dtype))
-    pairs = jnp.exp(exponents)  # (b, n, m, k, u)
-    decay = jnp.exp(highest[:, None] - maximum)  # (b, n, k, u)
-    totals = decay * total[:, None] + pairs.sum(axis=2)
-    scaled = query[..., None] / totals[:, :, None]  # (b, n, h, k, u)
-    inside = jnp.einsum("bnhku,bnmku->bhnmu", scaled, pairs)
-    y = jnp.einsum("bhnmu,bmuv->bnhv", inside, value)
-    y = y + jnp.einsum("bnhku,bnku,bkuv->bnhv", scaled, decay, sums)
-    sums = decay[:, -1, ..., None] * sums + jnp.einsum("bmku,bmuv->bkuv", pairs[:, -1], value)
-    return (sums, totals[:, -1], maximum[:, -1]), y
+    largest = jax.lax.stop_gradient(STEP * jnp.round(key.max(axis=2) / STEP))
+    highest = jnp.concatenate([highest[:, None], largest], axis=1)
+    highest = jax.lax.cummax(highest, axis=1)  # (b, 1 + c, k, u)
+    decay = jnp.exp(highest[:, :-1] - highest[:, 1:])
+    weights = jnp.exp(key - highest[:, 1:, None])  # (b, c, m, k, u)
+    earlier = jnp.tril(jnp.ones((size, size), key.dtype))
+    totals = jnp.einsum("nm,bcmku->bcnku", earlier, weights, precision="highest")
+    added = jnp.einsum("bcmku,bcmuv->bckuv", weights, value)
+
+    def add(before: tuple[Array, Array], chunk: tuple[Array, ...]) -> tuple[tuple, tuple]:
+        decay, more, count = chunk
+        decayed = decay[..., None] * before[0], decay * before[1]
+        return (decayed[0] + more, decayed[1] + count), decayed
+
+    chunks = tuple(x.swapaxes(0, 1) for x in (decay, added, totals[:, :, -1]))
+    end, kept = jax.lax.scan(add, (sums, total), chunks)
+    sums, total = (x.swapaxes(0, 1) for x in kept)
+    scaled = query[..., None] / jnp.maximum(totals + total[:, :, None], SMALLEST)[:, :, :, None]
+    scores = jnp.tril(jnp.einsum("bcnhku,bcmku->bcuhnm", scaled, weights))
+    y = jnp.einsum("bcuhnm,bcmuv->bcnhv", scores, value) + jnp.einsum("bcnhku,bckuv->bcnhv", scaled, sums)
+    return (*end, highest[:, -1]), y.reshape(len(y), -1, *y.shape[3:])
 
 
 @takes_arrays

@@ -178,25 +178,52 @@ def test_gradient(method: str) -> None:
 
 
 @pytest.mark.slow
-def test_running_softmax_across_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Value and derivatives are those of a masked softmax at each position; an offset of keys is nothing."""
+@pytest.mark.parametrize(
+    ("offset", "climb", "near"), [(4096.0, 0.0, True), (0.0, 9.0, True), (-300.0, 64.0, False)]
+)
+def test_running_softmax_across_chunks(
+    offset: float, climb: float, near: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Results, pullbacks and pushforwards are those of all pairs in float64; an offset of keys is nothing.
+
+    Keys climb at each of the first positions by less and by more than a chunk of several positions can hold.
+    """
     monkeypatch.setattr(lambdas, "CHUNK", 4)
-    query, key, value, position = inputs((10,), (3,), h=2, u=2)
+    query, key, value, _ = inputs((10,), (3,), h=2, u=2)
+    ramp = climb * jnp.minimum(jnp.arange(10.0), 5)[None, :, None, None]
+    key, value = jnp.round(64 * key) / 64 + ramp, value.swapaxes(-1, -2)  # offsets are added exactly
+    assert (lambdas._climb(key[:, :8]) < lambdas.CLIMB) == near
+    given, cotangent = (query, key, value), normal(2, 10, 2, 2, seed=9)
+    tangents = tuple(normal(*x.shape, seed=i) for i, x in enumerate(given, 5))
 
     def plain(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
         seen = jnp.tril(jnp.ones((10, 10), bool))[None, :, :, None, None]
         weights = jax.nn.softmax(jnp.where(seen, key[:, None], -1e30 * jnp.ones_like(key[:, None])), axis=2)
-        return jnp.einsum("bnhk,bnmku,bmvu->bnhv", query, weights, value)
+        return jnp.einsum("bnhk,bnmku,bmuv->bnhv", query, weights, value)
 
     def ours(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
-        return lambda_layer(query, key + 4096, value, 0 * position, causal=True)
+        return lambdas.causal_content_lambda(query, key + offset, value)
 
-    key = jnp.round(64 * key) / 64  # so that 4096 can be added exactly
-    (y, pull), (expected, plain_pull) = (jax.vjp(jax.jit(f), query, key, value) for f in (ours, plain))
-    np.testing.assert_allclose(y, expected, atol=1e-6)
-    cotangent = normal(*y.shape, seed=9)
-    for got, want in zip(pull(cotangent), plain_pull(cotangent), strict=True):
-        np.testing.assert_allclose(got, want, atol=1e-5)
+    def all_of(f, given: tuple, tangents: tuple, cotangent: jax.Array) -> tuple:
+        y, pull = jax.vjp(f, *given)
+        return y, jax.jvp(f, given, tangents)[1], *pull(cotangent)
+
+    found = jax.jit(partial(all_of, ours))(given, tangents, cotangent)
+    each = [jax.vmap(ours)(*(x[:, None] for x in given))[:, 0]]  # both branches, and one is selected
+    with jax.enable_x64(True):
+        exact = jax.tree.map(lambda x: jnp.asarray(np.asarray(x, np.float64)), (given, tangents, cotangent))
+        expected = [np.asarray(x) for x in all_of(plain, *exact)]
+    for y, z in zip([*each, *found], [expected[0], *expected], strict=True):
+        np.testing.assert_allclose(y, z, atol=2e-6 * max(1, np.abs(z).max()))  # sums in float32
+
+
+def test_tokens_masked_at_the_start_do_not_slow_a_running_softmax() -> None:
+    """A masked key is not a climb of the others, and positions that see no token have no content."""
+    arrays, mask = inputs((40,), (1,)), jnp.broadcast_to(jnp.arange(40) >= 5, (2, 40))
+    assert lambdas._climb(jnp.where(mask[:, :32, None, None], arrays[1][:, :32], lambdas.NEVER)) < 10
+    y = run(arrays, causal=True, mask=mask)
+    np.testing.assert_array_equal(y[:, :5], 0)
+    np.testing.assert_allclose(y, oracle(*arrays, (40,), causal=True, mask=np.asarray(mask)), atol=1e-5)
 
 
 @pytest.mark.slow
