@@ -10,7 +10,6 @@ known; existing rows of the same commit are not compiled again.
 """
 
 import itertools
-import json
 import os
 import re
 import sys
@@ -24,8 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from benchmarks.timing import COMMIT, RESULTS, Row, complete
-from fourier_attn import command, config, provenance
+from benchmarks.timing import RESULTS, Row, complete, facts_and_rows
+from fourier_attn import command, config
 from fourier_attn.choices import check_choice
 from fourier_attn.family import ARCHITECTURES, family
 from fourier_attn.layers.encoder import Block
@@ -324,12 +323,9 @@ def main(target: str = "", part: str = "") -> None:
     variables = environment(TARGETS[target])
     if not variables.items() <= os.environ.items():
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | variables)
-    facts = provenance.record(TARGETS[target].device.package) | {"commit": COMMIT}
-    facts["setting"] = f"compiled for {target}, not run"
     path = RESULTS / "-".join(word for word in ("aot", part, f"{target}.json") if word)
-    before = json.loads(path.read_text()) if path.exists() else {}
-    clean = COMMIT is not None and not COMMIT.endswith("+")  # else the commit names no sources
-    known = before["rows"] if clean and before.get("commit") == COMMIT else []
+    package = TARGETS[target].device.package
+    facts, known = facts_and_rows(path, package, setting=f"compiled for {target}, not run")
     complete(path, facts, known, ((case, lambda c=c: [c()]) for case, c in cases(target, part)))
 
 

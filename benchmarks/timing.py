@@ -1,5 +1,6 @@
 """Compares timings of two sides, and writes the files of results."""
 
+import json
 import statistics
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -65,6 +66,20 @@ def report(
     path = RESULTS / f"{name}-{jax.default_backend()}.json"
     provenance.write(path, facts | {"rows": rows})
     print(f"written to results/benchmarks/{path.name}")
+
+
+def facts_and_rows(path: Path, *packages: str, setting: str) -> tuple[Row, list[Row]]:
+    """Returns the origin of new rows, and the rows that a file already has from the same commit.
+
+    Args:
+      path: the file.
+      packages: packages whose versions are recorded.
+      setting: the conditions, in words.
+    """
+    before = json.loads(path.read_text()) if path.exists() else {}
+    clean = COMMIT is not None and not COMMIT.endswith("+")  # else the commit names no sources
+    known = before["rows"] if clean and before.get("commit") == COMMIT else []
+    return provenance.record(*packages) | {"commit": COMMIT, "setting": setting}, known
 
 
 def complete(path: Path, facts: Row, known: list[Row], cases: Iterable[Case]) -> None:

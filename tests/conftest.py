@@ -6,6 +6,7 @@ import importlib
 import io
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -298,6 +299,26 @@ def run_here(program: ModuleType, *words: str, arguments: bool = False) -> tuple
         getattr(program, "define_flags", lambda: None)()
         code = command.run(program.main, arguments=arguments)
     return code, out.getvalue(), err.getvalue()
+
+
+def on_devices(*words: str, devices: int = 8) -> str:
+    """Runs Python in a process with virtual CPU devices, whose number JAX reads when it starts.
+
+    Args:
+      words: arguments of Python, for example a test file that is a program, too.
+      devices: number of devices.
+    Returns: the last line of the output.
+    """
+    environment = os.environ | {
+        "JAX_PLATFORMS": "cpu",
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}",
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+    }
+    done = subprocess.run(
+        [sys.executable, *words], env=environment, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1]
 
 
 def final_state(directory: Path) -> State:

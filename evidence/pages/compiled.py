@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from evidence.pages.markdown import NOT_RUN, Results, Row, notes, significant, table
+from evidence.pages.markdown import NOT_RUN, Results, Row, listed, notes, significant, table
 
 TARGETS = {"benchmarks/aot-v5e": "v5e", "benchmarks/aot-h100": "H100"}  # files of results
 LENGTHS = {"benchmarks/aot-length-h100": "H100", "benchmarks/aot-length-v5e": "v5e"}
@@ -50,6 +50,23 @@ def compiled_training(results: Results) -> str:
             lines.append([row["what"], size, place, by, _megabytes(row), _moved(row)])
     head = ["encoder", "size", "devices", "mesh", "temporary MB", "communication"]
     return table(head, lines) + notes(documents)
+
+
+def targets(results: Results) -> str:
+    """Tabulates `--mode=compile` of shipped configurations for several targets."""
+    head = ["configuration", "target", "verdict", "memory of each device: needed", "available"]
+    head += ["collectives", "lower bound, ms", "CPU s", "seconds"]
+
+    def cells(row: Row) -> list[str]:
+        memory = [
+            f"{significant(row[name] / 1e9)} GB" if name in row else "" for name in ("needed", "memory")
+        ]
+        bound = significant(1e3 * row["bound_s"]) if "bound_s" in row else ""
+        seconds = [significant(row[name]) if name in row else NOT_RUN for name in ("cpu_s", "seconds")]
+        moved = _moved({"compiles": row["verdict"] != "refused"} | row)
+        return [f"`{row['config']}`", row["target"], row["verdict"], *memory, moved, bound, *seconds]
+
+    return listed(results, "benchmarks/targets", head, cells)
 
 
 def ratio(results: Results, name: str, quantity: str, above: Row, below: Row) -> str:

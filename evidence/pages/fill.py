@@ -24,7 +24,13 @@ from absl import flags
 
 from evidence.pages import layout
 from evidence.pages.claim_list import claim_table
-from evidence.pages.compiled import compiled_lengths, compiled_methods, compiled_mixers, compiled_training
+from evidence.pages.compiled import (
+    compiled_lengths,
+    compiled_methods,
+    compiled_mixers,
+    compiled_training,
+    targets,
+)
 from evidence.pages.engine_accuracy import over_ages, over_joules, over_photons
 from evidence.pages.engine_errors import calibration_table, laboratory_table, plan_table, tuning_table
 from evidence.pages.engines import kinds, parameters, presets
@@ -41,7 +47,7 @@ from evidence.pages.readme_table import readme_table
 from evidence.pages.run_tables import evidence, padding, recall_on_engines, robustness, runs
 from evidence.pages.skill_predictions import verdicts_table
 from evidence.pages.skills import equal_table, recall_table, skills_table
-from evidence.pages.timings import SPEED, growth, kept, speed, values
+from evidence.pages.timings import SPEED, fixed_parts, growth, kept, speed, values
 from evidence.pages.values import VALUES
 from evidence.report.stability import stability
 from fourier_attn import atomic, command, paths
@@ -89,7 +95,9 @@ TABLES: dict[str, Callable[[Results], str]] = {
     **{name: partial(speed_table, files=files) for name, files in SPEED.items()},
     "speed-loop": lambda r: values(r, "benchmarks/loop-cpu", "benchmarks/startup-cpu"),
     "speed-allocator": partial(kept, name="benchmarks/allocator-cpu"),
+    "speed-fixed-parts": fixed_parts,
     "growth": partial(growth, name="benchmarks/growth-cpu"),
+    "targets": targets,
     "aot-mixers": compiled_mixers,
     "aot-lengths": compiled_lengths,
     "aot-training": compiled_training,

@@ -1,6 +1,6 @@
 """Tables of timings from the files of benchmarks."""
 
-from evidence.pages.markdown import NOT_RUN, Results, Row, notes, significant, table
+from evidence.pages.markdown import NOT_RUN, Results, Row, listed, notes, significant, table
 
 SPEED = {  # tables of comparisons, and the files of results that each has
     "speed-fourier": (
@@ -119,6 +119,23 @@ def kept(results: Results, name: str) -> str:
         line += [times_faster(row), *(f"{row[f'faults, {side}']:,}" for side in SIDES)]
         lines.append(line + [f"{row[f'most memory, {side}, MB']:,} MB" for side in SIDES])
     return table(head, lines) + notes({name: document})
+
+
+def fixed_parts(results: Results) -> str:
+    """Tabulates ordinary training steps and those of fixed parts: time, and temporary memory on a device."""
+    head = ["step", "size", "ordinary, ms", "8 parts, ms", "ratio (lowest to highest)"]
+    head += ["temporary memory, ordinary", "8 parts"]
+
+    def cells(row: Row) -> list[str]:
+        line = [
+            row["what"].partition(":")[0],
+            row["size"],
+            *(significant(row[f"{side}_ms"]) for side in ("ours", "other")),
+        ]
+        ratio = f"{times(row['times_faster'])} ({span(row)})"
+        return [*line, ratio, *(f"{significant(row[f'{side}_mb'])} MB" for side in ("whole", "parts"))]
+
+    return listed(results, "benchmarks/fixed-parts-cpu", head, cells)
 
 
 def growth(results: Results, name: str) -> str:

@@ -121,7 +121,7 @@ class TrainConfig(Part, Protocol):
     fixed_parts: int = knob(
         0,
         "parts of each batch that are computed one by one and summed in a fixed order, for example 8; the "
-        "parameters on 1, 2, 4 and 8 CPU devices are then equal bit for bit; 0: off",
+        "parameters and metrics on 1, 2, 4 and 8 CPU devices are then equal bit for bit; 0: off",
         at_least(0, "off"),
     )
     remat: str = knob(

@@ -24,10 +24,10 @@ Compute = Callable[[Any, Any, Any], Any]
 
 
 def make_in_parts(parts: int, placement: Placement) -> Callable[..., Any]:
-    """Returns a function (compute, params, batch, key) -> sums that computes a batch by parts.
+    """Returns a function (compute, params, batch, key) -> (sums, answers) that computes a batch by parts.
 
-    `compute` has the arguments (params, rows, key) and returns sums, which are added over the parts. The
-    total has the same bits for any number of devices.
+    `compute` has the arguments (params, rows, key). It returns sums, which are added over the parts, and
+    answers with an axis of rows, or () for none. Both have the same bits for any number of devices.
 
     Args:
       parts: number of parts, a power of two; the devices along `data` must divide it.
@@ -42,16 +42,17 @@ def make_in_parts(parts: int, placement: Placement) -> Callable[..., Any]:
             return None, _apart(compute, one[0]["weight"], params, *one)
 
         split = jax.tree.map(lambda x: x.reshape(count, -1, *x.shape[1:]), batch)
-        _, sums = jax.lax.scan(part, None, (split, keys))
+        _, (sums, answers) = jax.lax.scan(part, None, (split, keys))
         gathered = jax.tree.map(lambda x: jax.lax.all_gather(in_pairs(x), axes), sums)
-        return _apart(lambda x: jax.tree.map(in_pairs, x), batch["weight"], gathered)
+        total = _apart(lambda x: jax.tree.map(in_pairs, x), batch["weight"], gathered)
+        return total, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), answers)
 
     def in_parts(compute: Compute, params: Any, batch: Any, key: Any) -> Any:
         return jax.shard_map(
             partial(share, compute),
             mesh=placement.refined,
             in_specs=(PartitionSpec(), rows, rows),
-            out_specs=PartitionSpec(),
+            out_specs=(PartitionSpec(), rows),
             check_vma=False,
         )(params, batch, jax.random.split(key, parts))
 

@@ -218,7 +218,13 @@ class Run:
             config.train.remat,
             config.train.fixed_parts,
         )
-        self.eval_step = make_eval_step(self.network, self.objective, self.seeds, placement=self.placement)
+        self.eval_step = make_eval_step(
+            self.network,
+            self.objective,
+            self.seeds,
+            placement=self.placement,
+            fixed_parts=config.train.fixed_parts,
+        )
         self.checkpoints = Checkpoints(self.directory)
 
     def restore_or_initialise(self, allow_drift: Iterable[str] = ()) -> None:

@@ -204,11 +204,12 @@ def make_train_step(
     def divisors(batch: Batch, key: Key) -> Any:
         if not in_parts:
             return objective.counts(batch)
-        return objective.divisors(in_parts(lambda _, rows, __: objective.weights(rows), (), batch, key))
+        weights, _ = in_parts(lambda _, rows, __: (objective.weights(rows), ()), (), batch, key)
+        return objective.divisors(weights)
 
     def gradient(params: Any, batch: Batch, key: Key, counts: Any) -> tuple[Any, metrics.Sums]:
         if in_parts:
-            return in_parts(lambda p, *part: slope(p[0], *part, p[1]), (params, counts), batch, key)
+            return in_parts(lambda p, *part: (slope(p[0], *part, p[1]), ()), (params, counts), batch, key)[0]
         if accumulate == 1:
             return slope(params, batch, key, counts)
         # take every a-th row, so that each device already has the rows of its parts
@@ -317,6 +318,7 @@ def make_eval_step(
     seeds: int = 1,
     noise: Any = 0,
     placement: Placement | None = None,
+    fixed_parts: int = 0,
 ) -> Callable[[Any, Batch], tuple[metrics.Sums, jax.Array]]:
     """Returns the jitted evaluation step (params, batch) -> (sums, answers).
 
@@ -326,18 +328,24 @@ def make_eval_step(
       seeds: number of networks; default 1.
       noise: seed of the noise of optical engines, which is the same for all batches; default 0.
       placement: devices of the state; default None: one device.
+      fixed_parts: as in `make_train_step`; default 0.
     """
 
-    def eval_step(params: Any, batch: Batch) -> tuple[metrics.Sums, jax.Array]:
-        draws = {"noise": jax.random.key(noise)}
-        params = placement.gather(params) if placement else params
+    def evaluate(params: Any, batch: Batch, key: Key) -> tuple[metrics.Sums, jax.Array]:
+        draws = {"noise": key}
         outputs = network.apply({"params": params}, batch["inputs"], **model_inputs(batch), rngs=draws)
         return objective.sums(outputs, batch), objective.answers(outputs)
+
+    whole = partial(make_in_parts(fixed_parts, placement or here()), evaluate) if fixed_parts else evaluate
+
+    def eval_step(params: Any, batch: Batch) -> tuple[metrics.Sums, jax.Array]:
+        return whole(placement.gather(params) if placement else params, batch, jax.random.key(noise))
 
     devices = placement.parts("seed") if placement else None
     over_seeds = jax.vmap(eval_step, (0, None), spmd_axis_name=devices)
     step = _entered(over_seeds if seeds > 1 else eval_step, placement)
-    return jax.jit(step, out_shardings=placement.replicated) if placement else jax.jit(step)
+    options = _compiler_options("none", placement, fixed_parts)
+    return jax.jit(step, out_shardings=placement and placement.replicated, compiler_options=options)
 
 
 def make_forward(network: model.Model) -> Callable[[Any, Batch], Any]:

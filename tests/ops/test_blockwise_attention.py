@@ -2,9 +2,6 @@
 
 import itertools
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import ROOT, normal
+from conftest import normal, on_devices
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.test_util import check_grads
 
@@ -261,13 +258,7 @@ def sharded() -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_a_sharded_batch_is_computed_where_it_is_with_the_same_draws() -> None:
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}", "JAX_PLATFORMS": "cpu"}
-    environment["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
-    result = subprocess.run(
-        [sys.executable, __file__], env=environment, capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 0, result.stderr
-    for found in json.loads(result.stdout.splitlines()[-1]).values():
+    for found in json.loads(on_devices(__file__)).values():
         assert found["moved"] == 0
         assert found["difference"] < 1e-5
 

@@ -1,16 +1,13 @@
 """Transforms of a sharded batch: those of NumPy, without an all-gather, with derivatives in both modes."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import ROOT, normal
+from conftest import normal, on_devices
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.test_util import check_grads
 
@@ -116,13 +113,7 @@ def gathers() -> dict[str, list[int]]:
 @pytest.mark.slow
 def test_a_sharded_batch_is_not_gathered() -> None:
     """If the last line fails, JAX keeps a sharded batch itself: `batchwise` and this module can go."""
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}", "JAX_PLATFORMS": "cpu"}
-    environment["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
-    result = subprocess.run(
-        [sys.executable, __file__], env=environment, capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 0, result.stderr
-    counts = json.loads(result.stdout.splitlines()[-1])
+    counts = json.loads(on_devices(__file__))
     [jax_itself] = counts.pop("jax")
     assert not any(count for each in counts.values() for count in each), counts
     assert jax_itself > 0, "jnp.fft.fft gathers no more: ops.sharded_fft has become unnecessary"

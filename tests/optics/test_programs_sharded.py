@@ -1,11 +1,7 @@
 """Programs on an engine, mapped over eight devices."""
 
-import os
-import subprocess
-import sys
-
 import pytest
-from conftest import ROOT
+from conftest import on_devices
 
 PROGRAM = """
 from functools import partial
@@ -63,11 +59,4 @@ print("as on one device")
 
 @pytest.mark.slow
 def test_programs_over_devices() -> None:
-    environment = os.environ | {
-        "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.stdout == "as on one device\n", done.stderr
+    assert on_devices("-c", PROGRAM) == "as on one device"

@@ -2,23 +2,24 @@
 
 import hashlib
 import json
-import os
-import subprocess
 import sys
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import optax
 import pytest
-from conftest import ROOT
+from conftest import array, numbers, on_devices
+from test_devices import Runs
 
 from fourier_attn import config, model
 from fourier_attn.train import fixed_parts
 from fourier_attn.train.distributed import sharding
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
-from fourier_attn.train.step import make_init, make_keys, make_train_step
+from fourier_attn.train.step import make_eval_step, make_init, make_keys, make_train_step
 
 MIXERS = ("fourier", "attention", "lambda", "circular", "global_filter", "long_conv")
 STEPS, B, T = 200, 16, 24
@@ -68,11 +69,16 @@ def batch(i: int) -> dict[str, np.ndarray]:
     }
 
 
-def trained(mixer: str, devices: int, parts: int = 8) -> str:
-    """The hash of the parameters and the sums of metrics after all steps."""
+def small(mixer: str, dropout: float) -> config.Config:
+    """A network of one block."""
     c = config.default(mixer)
-    c.model.update({"depth": 1, "d": 16, "mlp": 32, "vocab": 50, "positions": T, "dropout": 0.1})
-    c = config.fit_length(c)
+    c.model.update({"depth": 1, "d": 16, "mlp": 32, "vocab": 50, "positions": T, "dropout": dropout})
+    return config.fit_length(c)
+
+
+def trained(mixer: str, devices: int, parts: int = 8) -> str:
+    """The hash of the parameters, the sums of metrics, and a validation, after all steps."""
+    c = small(mixer, dropout=0.1)
     c.train.fixed_parts = parts
     place = sharding.place(c.train, B, jax.devices()[:devices])
     network, optimizer, objective = model.build(c.model), build_optimizer(c.optim), OBJECTIVES["classes"]
@@ -82,31 +88,58 @@ def trained(mixer: str, devices: int, parts: int = 8) -> str:
     for i in range(STEPS):
         # Many queued steps of eight virtual devices would wait for each other's threads.
         state = jax.block_until_ready(step(state, place.shard_batch(batch(i)), key))
-    leaves: list[Any] = jax.tree.leaves(sharding.to_host((state.params, state.sums)))
+    evaluate = make_eval_step(network, objective, placement=place, fixed_parts=parts)
+    evaluated = evaluate(state.params, place.shard_batch(batch(STEPS)))
+    leaves: list[Any] = jax.tree.leaves(sharding.to_host((state.params, state.sums, evaluated)))
     return hashlib.sha256(b"".join(np.ascontiguousarray(leaf).tobytes() for leaf in leaves)).hexdigest()
 
 
-def test_the_sum_of_parts_is_the_step_of_the_batch() -> None:
-    """Parameters and metrics after a step of SGD, with rows of different weights; float32 rounding."""
-    c = config.default("fourier")
-    c.model.update({"depth": 1, "d": 16, "mlp": 32, "vocab": 50, "positions": T, "dropout": 0.0})
-    c = config.fit_length(c)
-    network, optimizer, objective = model.build(c.model), optax.sgd(1.0), OBJECTIVES["classes"]
+def one_step() -> tuple[Any, Any, Any, dict[str, jax.Array], jax.Array]:
+    """A network, its objective, a new state of SGD, a batch and a key."""
+    c = small("fourier", dropout=0.0)
+    network, objective = model.build(c.model), OBJECTIVES["classes"]
     first, key = make_keys(0, 1)
-    init = make_init(network, optimizer, objective, model.example(c.model))
-    rows = jax.tree.map(jax.numpy.asarray, batch(0))
-    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        before, whole, by_parts = (
-            init(first),
-            *(
-                make_train_step(network, optimizer, objective, fixed_parts=parts)(init(first), rows, key)
-                for parts in (0, 8)
-            ),
+    state = make_init(network, optax.sgd(1.0), objective, model.example(c.model))(first)
+    return network, objective, state, jax.tree.map(jax.numpy.asarray, batch(0)), key
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_the_sum_of_parts_is_the_step_of_the_batch() -> None:
+    """Parameters and metrics after a step of SGD, and a validation, with rows of different weights."""
+    network, objective, before, rows, key = one_step()
+    with jax.numpy_rank_promotion("allow"):
+        whole, by_parts = (
+            make_train_step(network, optax.sgd(1.0), objective, fixed_parts=parts)(
+                jax.tree.map(jax.numpy.copy, before), rows, key
+            )
+            for parts in (0, 8)
         )
+        validations = [
+            make_eval_step(network, objective, fixed_parts=parts)(before.params, rows) for parts in (0, 8)
+        ]
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-6), *validations)  # float32 rounding
     moved = jax.tree.map(lambda a, b: np.abs(a - b).max(), whole.params, before.params)
     assert max(jax.tree.leaves(moved)) > 0.01
     for a, b in zip(*(jax.tree.leaves((s.params, s.sums)) for s in (whole, by_parts)), strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_weights_that_are_not_finite() -> None:
+    """A part with such a weight, in its first row or another, gives NaN sums, and the step is skipped."""
+    network, objective, state, rows, key = one_step()
+    kept = jax.tree.map(np.array, state.params)
+    evaluate = make_eval_step(network, objective, fixed_parts=8)
+    step = make_train_step(network, optax.sgd(1.0), objective, fixed_parts=8)
+    for i, (row, weight) in enumerate(((6, np.nan), (6, np.inf), (7, np.nan), (7, np.inf))):
+        bad = rows | {"weight": array(np.where(np.arange(B) == row, weight, 1.0), np.float32)}
+        with jax.numpy_rank_promotion("allow"):
+            sums, _ = evaluate(state.params, bad)
+            state = step(state, bad, key)
+        assert not np.isfinite(sums["loss"]).any()
+        jax.tree.map(np.testing.assert_array_equal, kept, state.params)
+        assert (int(state.step), int(state.skipped)) == (i + 1, i + 1)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.sums))
 
 
 def test_parts_that_are_no_power_of_two() -> None:
@@ -120,19 +153,23 @@ def test_the_same_bits(mixer: str) -> None:
     """On 1 device of a process with one and with eight, which have other threads; and on 2, 4 and 8."""
     found: dict[str, list[str]] = {}
     for present, used in ((1, "1"), (8, "1,2,4,8")):
-        environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}", "JAX_PLATFORMS": "cpu"}
-        environment["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={present}"
-        result = subprocess.run(
-            [sys.executable, __file__, mixer, used],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert result.returncode == 0, result.stderr
-        found |= {f"{present}, {n}": h for n, h in json.loads(result.stdout.splitlines()[-1]).items()}
+        hashes = json.loads(on_devices(__file__, mixer, used, devices=present))
+        found |= {f"{present}, {n}": h for n, h in hashes.items()}
     assert len(found) == 5
     assert len(set(found.values())) == 1, found
+
+
+@pytest.mark.slow
+def test_runs_on_one_device_on_eight_and_in_two_processes(few_reviews: str, tmp_path: Path) -> None:
+    """All runs have the same parameters, metrics of training and validation, and answers, bit for bit."""
+    runs = Runs(tmp_path, few_reviews)
+    knobs = {"train.fixed_parts": 8, "train.epochs": 1, "data.batch": 16}
+    made = [runs.whole(devices, count, **knobs) for devices, count in ((1, 1), (8, 1), (4, 2))]
+    [wanted], places = {facts["hash"] for _, found in made for facts in found}, [where for where, _ in made]
+    assert wanted
+    for where in places[1:]:
+        assert numbers(where) == numbers(places[0])
+        assert (where / "predictions.jsonl").read_text() == (places[0] / "predictions.jsonl").read_text()
 
 
 if __name__ == "__main__":

@@ -1,9 +1,6 @@
 """With the batch split over 8 devices no mixer and no engine moves activations: read from the programs."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 
@@ -11,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import on_devices
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from optical import changed
 
@@ -106,13 +103,7 @@ def gathers() -> dict[str, list[int]]:
 
 @pytest.mark.slow
 def test_a_sharded_batch_stays_where_it_is() -> None:
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}", "JAX_PLATFORMS": "cpu"}
-    environment["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
-    result = subprocess.run(
-        [sys.executable, __file__], env=environment, capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 0, result.stderr
-    counts = json.loads(result.stdout.splitlines()[-1])
+    counts = json.loads(on_devices(__file__))
     assert min(counts.pop("a transform across examples")) > 0  # so this test would see one
     assert set(counts) >= set(MIXERS)
     assert counts == {key: [0, 0] for key in counts}

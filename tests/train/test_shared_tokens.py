@@ -1,8 +1,6 @@
 """Tokens split over devices: the same training, two exchanges each way, and no activation gathered."""
 
 import json
-import os
-import subprocess
 import sys
 from typing import Any
 
@@ -10,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import on_devices
 from jax.sharding import AbstractMesh, Mesh
 
 from fourier_attn import config, model
@@ -99,13 +97,7 @@ def compare(names: list[str]) -> dict[str, Any]:
     "names", [FAST, pytest.param(tuple(set(CASES) - set(FAST)), marks=pytest.mark.slow)], ids=["few", "all"]
 )
 def test_training_with_split_tokens_is_that_of_one_device(names: tuple[str, ...]) -> None:
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}", "JAX_PLATFORMS": "cpu"}
-    environment["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
-    result = subprocess.run(
-        [sys.executable, __file__, *names], env=environment, capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 0, result.stderr
-    for name, (one, eight) in json.loads(result.stdout.splitlines()[-1]).items():
+    for name, (one, eight) in json.loads(on_devices(__file__, *names)).items():
         assert eight["losses"] == pytest.approx(one["losses"], rel=1e-6), name  # sums in another order
         a_pass = CASES[name][2] * BLOCKS
         assert (one["exchanges"], eight["exchanges"]) == ([0, 0], [2 * a_pass, a_pass]), name

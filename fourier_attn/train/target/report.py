@@ -143,7 +143,7 @@ def _size(count: int | float) -> str:
 
 
 def save(report: dict[str, Any], target: Target, file: Path) -> None:
-    """Writes a report with its provenance to a JSON file.
+    """Writes a report, its verdict and its provenance to a JSON file.
 
     Args:
       report: the result of `compile_for`.
@@ -152,4 +152,4 @@ def save(report: dict[str, Any], target: Target, file: Path) -> None:
     """
     record = provenance.record(target.device.package)
     setting = {"setting": f"compiled for {target}, not run", "source": target.device.source}
-    provenance.write(file, record | setting | report)
+    provenance.write(file, record | setting | report | {"verdict": _verdict(report, target)})

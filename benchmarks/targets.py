@@ -1,0 +1,97 @@
+"""Runs `--mode=compile` for shipped configurations and absent devices: `python -m benchmarks.targets`.
+
+It writes the verdict, bytes, collectives, the lower bound and the CPU seconds of each command to
+results/benchmarks/targets.json as soon as they are known. Rows of the same commit are not compiled again.
+Needs the extras aot-cuda and aot-tpu, but no accelerator. The words after the command limit it to these
+targets. `--alone` says that the machine does nothing else, and also records the seconds of each command.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from absl import flags
+
+from benchmarks.timing import RESULTS, Case, Row, complete, facts_and_rows
+from fourier_attn import command
+from fourier_attn.choices import check_choice
+from fourier_attn.train.target.devices import DEVICES, parse
+from fourier_attn.train.target.program import KINDS
+
+CONFIGS = (
+    "pretrain:fnet-base",
+    "pretrain:bert-base",
+    "imdb_small:attention",
+    "lambda_vit:cifar10",
+    "lm:attention-wikitext2",
+)
+TARGETS = ("h100:4", "v5e:2x2", "cpu:8")
+KEPT = ("mesh", "batch", "blocks", "compiled_blocks", "verdict", "needed", "memory", "bound_s", "why")
+
+
+def row(config: str, target: str, alone: bool) -> list[Row]:
+    """Returns the row of one command, which runs in a process of its own.
+
+    Args:
+      config: the configuration.
+      target: the devices.
+      alone: whether to record the seconds of the command, too.
+    """
+    # A cached program would not be compiled again.
+    environment = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "false"}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "report.json"
+        words = ["-m", "fourier_attn.main", f"--config={config}", "--mode=compile", f"--target={target}"]
+        begin, before = time.perf_counter(), cpu_seconds()
+        done = subprocess.run(
+            [sys.executable, *words, f"--output={file}"], env=environment, capture_output=True, text=True
+        )
+        taken = {"cpu_s": round(cpu_seconds() - before, 1)}
+        taken |= {"seconds": round(time.perf_counter() - begin, 1)} if alone else {}
+        if not file.exists():
+            return [{"verdict": "refused", "why": " ".join(done.stderr.splitlines()[-1:])[:200]} | taken]
+        report = json.loads(file.read_text())
+    facts = report.get("facts", {})
+    moved = {
+        kind: {name: round(facts[f"{kind} {name}"]) for name in ("count", "bytes")}
+        for kind in KINDS.split("|")
+        if facts.get(f"{kind} count")
+    }
+    return [{name: report[name] for name in KEPT if name in report} | {"collectives": moved} | taken]
+
+
+def cpu_seconds() -> float:
+    """Returns the CPU time of all processes that this one has started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def cases(targets: tuple[str, ...], alone: bool) -> Iterator[Case]:
+    for config in CONFIGS:
+        for target in targets:
+            yield {"config": config, "target": target}, partial(row, config, target, alone)
+
+
+def define_flags() -> None:
+    flags.DEFINE_bool("alone", False, "record the seconds of each command: the machine does nothing else")
+
+
+def main(*targets: str) -> None:
+    for target in targets:
+        check_choice("target", target, TARGETS)
+    packages = [DEVICES[parse(target).name].package for target in targets or TARGETS]
+    path = RESULTS / "targets.json"
+    facts, known = facts_and_rows(path, *packages, setting="compiled, not run")
+    complete(path, facts, known, cases(targets or TARGETS, flags.FLAGS.alone))
+
+
+if __name__ == "__main__":
+    define_flags()
+    sys.exit(command.run(main, arguments=True))
