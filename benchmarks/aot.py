@@ -1,7 +1,8 @@
 """Compiles programs for absent devices, without running them: `python -m benchmarks.aot v5e`, or `h100`.
 
 With `length` after the target it compiles fourier mixing and attention of growing sequences instead, for
-aot-length-v5e.json or aot-length-h100.json.
+aot-length-v5e.json or aot-length-h100.json. With `scan` it compiles twelve blocks, one after another and in
+one `jax.lax.scan`.
 
 Needs `pip install -e .[aot-tpu]`, or `.[aot-cuda]`, but not an accelerator. Four chips hold a quarter of the
 batch each, and all parameters. Cycles are the TPU compiler's own estimates: they rank programs, and do not
@@ -304,10 +305,53 @@ def training_rows(devices: list[Any], b: int = 32, t: int = 512) -> Iterator[Cas
             yield facts, partial(compiled, step.function, list(step.arguments), donate=True)
 
 
+def scan_rows(devices: list[Any], depth: int = 12, b: int = 32, t: int = 512, d: int = 768) -> Iterator[Case]:
+    """Yields a step of gradient descent through blocks of size base, one after another and in one scan.
+
+    Args:
+      devices: the devices, the first of which is used.
+      depth: number of blocks.
+      b, t, d: batch size, tokens and width.
+    """
+    x, key = jax.ShapeDtypeStruct((b, t, d), jnp.bfloat16), jax.eval_shape(lambda: jax.random.key(0))
+    where = Placement(Mesh(np.array(devices[:1]).reshape(1, 1, 1, 1), AXES)).replicated
+    mixers = {"fourier": {}, "attention": {"heads": 12, "head_width": "split"}}
+    for what, remat, form in itertools.product(mixers, ("none", "block"), ("unrolled", "scan")):
+        mixer = partial(MIXERS[what], **mixers[what], dtype=x.dtype)
+        block = Block(mixer, mlp=4 * d, activation="gelu", mixer_dropout=0.1, dropout=0.1, dtype=x.dtype)
+        one = jax.eval_shape(block.init, jax.random.key(0), x)
+
+        def apply(x: jax.Array, part: Any, block: Any = block) -> tuple[jax.Array, None]:
+            return block.apply(part[0], x, train=True, rngs={"dropout": part[1]}).astype(x.dtype), None
+
+        apply = jax.checkpoint(apply) if remat == "block" else apply
+
+        def step(params: Any, x: jax.Array, key: jax.Array, apply: Any = apply, form: str = form) -> Any:
+            def loss(params: Any) -> jax.Array:
+                keys, y = jax.random.split(key, depth), x
+                if form == "scan":
+                    y = jax.lax.scan(apply, x, (params, keys))[0]
+                else:
+                    for part in zip(params, keys, strict=True):
+                        y = apply(y, part)[0]
+                return jnp.mean(jnp.square(y.astype(jnp.float32)))
+
+            return jax.tree.map(jnp.subtract, params, jax.grad(loss)(params))
+
+        stacked = jax.tree.map(lambda a: jax.ShapeDtypeStruct((depth, *a.shape), a.dtype), one)
+        arguments = jax.tree.map(
+            lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=where),
+            [stacked if form == "scan" else [one] * depth, x, key],
+        )
+        facts = {"part": "scan", "what": what, "form": form, "remat": remat, "dtype": "bfloat16"}
+        facts |= {"devices": 1, "size": f"{depth} blocks, batch {b}, {t} tokens"}
+        yield facts, partial(compiled, step, arguments, donate=True)
+
+
 def cases(target: str, part: str) -> Iterator[Case]:
     devices = find_devices(TARGETS[target])
-    if part == "length":
-        yield from length_rows(devices)
+    if part:
+        yield from {"length": length_rows, "scan": scan_rows}[part](devices)
         return
     yield from mixer_rows(devices)
     if target == "v5e":
@@ -319,7 +363,7 @@ def cases(target: str, part: str) -> Iterator[Case]:
 
 def main(target: str = "", part: str = "") -> None:
     check_choice("target", target, TARGETS)
-    check_choice("part", part, ("", "length"))
+    check_choice("part", part, ("", "length", "scan"))
     variables = environment(TARGETS[target])
     if not variables.items() <= os.environ.items():
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | variables)

@@ -160,6 +160,7 @@ H100_LENGTHS, _ = LENGTHS
 LONGEST = {"part": "length", "what": "attention", "dtype": "bfloat16", "t": 32768}
 WHOLE = {"part": "training", "what": "bert", "devices": 1}
 MIXER = {"part": "mixer", "what": "attention", "dtype": "float32"}
+SCAN = {"part": "scan", "what": "fourier", "remat": "none"}
 METHOD = {"part": "method", "what": "rfft", "dtype": "float32", "t": 512}
 
 COMPILED_VALUES: dict[str, Callable[[Results], str]] = {
@@ -168,6 +169,20 @@ COMPILED_VALUES: dict[str, Callable[[Results], str]] = {
     ),
     "aot-bert-memory": partial(
         ratio, name=H100, quantity="temporary_mb", above=WHOLE, below={"what": "fnet"}
+    ),
+    "aot-scan-compilation": partial(
+        ratio,
+        name="benchmarks/aot-scan-h100",
+        quantity="compile_s",
+        above=SCAN | {"form": "unrolled"},
+        below={"form": "scan"},
+    ),
+    "aot-scan-memory": partial(
+        ratio,
+        name="benchmarks/aot-scan-h100",
+        quantity="temporary_mb",
+        above=SCAN | {"form": "scan"},
+        below={"form": "unrolled"},
     ),
     "aot-lambda-cycles": partial(ratio, name=V5E, quantity="cycles", above=MIXER, below={"what": "lambda"}),
     "aot-monarch-cycles": partial(
