@@ -57,10 +57,8 @@ def accuracies(groups: Groups) -> str:
 
 def solved_table(groups: Groups, task: str = "recall") -> str:
     """Tabulates the share of seeds that solve a task, its 95 % interval, and when; the best first."""
-    known = {name: groups[f"{task}-{name}"] for name in NETWORKS if f"{task}-{name}" in groups}
     lines = []
-    for name in sorted(known, key=lambda name: -statistics.mean(map(score, known[name]))):
-        findings = known[name]
+    for name, findings in _best_first(groups, task).items():
         scores = [score(finding) for finding in findings]
         right = sum(value >= SOLVED for value in scores)
         steps = [step for finding in findings if (step := solved_after(finding))]
@@ -80,26 +78,25 @@ def solved_table(groups: Groups, task: str = "recall") -> str:
 
 
 def equal_accuracies(groups: Groups) -> str:
-    """Tabulates the seeds that solve recall with equal FLOPs, and with about equal parameters.
+    """Tabulates the seeds that solve recall with equal FLOPs and with equal parameters; the best first.
 
     Args:
       groups: the findings of each "flops-NETWORK" and "parameters-NETWORK".
     """
     lines = []
     for part, words in (("flops", "FLOPs"), ("parameters", "parameters")):
-        for name in NETWORKS:
-            if findings := groups.get(f"{part}-{name}"):
-                scores = [score(finding) for finding in findings]
-                lines.append(
-                    [
-                        words,
-                        f"`{name}`",
-                        f"{sum(value >= SOLVED for value in scores)} of {len(scores)}",
-                        ", ".join(f"{100 * value:.1f}" for value in scores),
-                        f"{findings[0]['parameters']:,}",
-                        f"{250 * findings[0]['epochs'][-1]['epoch']:,}",
-                    ]
-                )
+        for name, findings in _best_first(groups, part).items():
+            scores = [score(finding) for finding in findings]
+            lines.append(
+                [
+                    words,
+                    f"`{name}`",
+                    f"{sum(value >= SOLVED for value in scores)} of {len(scores)}",
+                    ", ".join(f"{100 * value:.1f}" for value in scores),
+                    f"{findings[0]['parameters']:,}",
+                    f"{250 * findings[0]['epochs'][-1]['epoch']:,}",
+                ]
+            )
     head = ["equal", "network", "seeds that solve it", "test accuracy, %", "parameters", "steps"]
     return table(head, lines)
 
@@ -132,6 +129,12 @@ def rates_table(groups: Groups) -> str:
                 ]
                 lines.append([f"`{task}`", f"`{name}`", *ends])
     return table(["task", "network", *(f"rate {float(rate):g}" for rate in TRIED)], lines)
+
+
+def _best_first(groups: Groups, prefix: str) -> Groups:
+    """Returns the findings of "PREFIX-NETWORK" by network, the one with the best mean score first."""
+    known = {name: groups[f"{prefix}-{name}"] for name in NETWORKS if f"{prefix}-{name}" in groups}
+    return dict(sorted(known.items(), key=lambda item: -statistics.mean(map(score, item[1]))))
 
 
 def _rows(groups: Groups, columns: Sequence[str | int]) -> list[list[str]]:
