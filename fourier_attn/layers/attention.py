@@ -14,12 +14,14 @@ from fourier_attn.layers import initializers
 from fourier_attn.layers.cache import Cursor, keep
 from fourier_attn.layers.causality import check_causal
 from fourier_attn.layers.fields import from_data, how_computed, not_an_option
+from fourier_attn.layers.shared_tokens import HEADS, Shared
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.attention import METHODS, attention, fewest_products, fused_attention, softmax_weights
 from fourier_attn.ops.dense import matrix_dot_general
 from fourier_attn.ops.patches import same_proportions
 from fourier_attn.ops.positions import places, rotate
 from fourier_attn.ops.steps import attend_step, fused_attention_step
+from fourier_attn.ops.token_shares import check_whole, shares
 
 
 class Attention(nn.Module):
@@ -50,7 +52,8 @@ class Attention(nn.Module):
       method: "literal" computes the two lines above. "fused" computes the same result without keys and
         values, see `fourier_attn.ops.attention.fused_attention`; it needs bias=False, rotary=False, dropout=0
         and another implementation than "cudnn". "auto" uses "fused" where that is possible and takes fewer
-        multiplications, which holds for full heads unless there are few tokens. Default "auto".
+        multiplications, which holds for full heads unless there are few tokens. Devices that share the tokens
+        need "literal", and "auto" uses it. Default "auto".
       implementation: "xla", "rows" or "cudnn", see `fourier_attn.ops.attention.attention`. Default "xla".
       grid: (rows, cols) of an image, which sets the positions of `rotary`. Default (), a sequence.
       rotary: rotates queries and keys by their positions, see `fourier_attn.ops.positions.rotate`. The model
@@ -80,6 +83,7 @@ class Attention(nn.Module):
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
     has_step: ClassVar[bool] = True  # see `fourier_attn.layers.cache`
+    shared: ClassVar[Shared] = HEADS
 
     @nn.compact
     @takes_arrays
@@ -97,7 +101,7 @@ class Attention(nn.Module):
         (b, t, d), (s, e) = x.shape, source.shape[1:]
         k = d if self.head_width == "full" else d // self.heads
         dropping = bool(train and self.dropout)
-        method = self.method
+        method = "literal" if shares() > 1 and self.method == "auto" and source is x else self.method
         if method == "auto" and not dropping and self.fusible:
             method = fewest_products(b, t, s, d, e, self.heads, k)
         place = None if cursor is None else cursor.place
@@ -190,3 +194,5 @@ class Attention(nn.Module):
                 "method='fused' needs bias=False, rotary=False, dropout=0 and another implementation than "
                 "'cudnn'; use method='auto'"
             )
+        if self.method == "fused" and source is x:
+            check_whole("method='fused'", "method='auto'")

@@ -12,6 +12,7 @@ from fourier_attn.layers.cache import Cursor, keep
 from fourier_attn.layers.causality import check_causal
 from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.fields import how_computed, not_an_option
+from fourier_attn.layers.shared_tokens import HEADS, Shared
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.attention import attention
 from fourier_attn.ops.circular import circular_attention, circular_correlate
@@ -72,6 +73,7 @@ class CircularAttention(OnEngine):
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
     has_step: ClassVar[bool] = True  # see `fourier_attn.layers.cache`
+    shared: ClassVar[Shared] = HEADS
 
     @nn.compact
     @takes_arrays

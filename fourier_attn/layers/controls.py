@@ -11,10 +11,11 @@ from jaxtyping import Array, Bool, Float
 from fourier_attn.choices import check_choice
 from fourier_attn.layers.cache import Cursor, keep
 from fourier_attn.layers.fields import from_model, from_run, not_an_option
-from fourier_attn.layers.shared_tokens import TOKENS, Shared
+from fourier_attn.layers.shared_tokens import MIXED_FEATURES, TOKENS, Shared
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.dense import matrix_dot_general
 from fourier_attn.ops.steps import mix_step
+from fourier_attn.ops.token_shares import exchange, give_back, shares
 
 
 def _real(x: Array, mask: Array | None) -> Array:
@@ -48,7 +49,10 @@ def _mix(layer: Any, x: Array, tokens: Array, features: Array | None, cursor: Cu
         if cursor.place is not None:
             return mix_step(tokens, kept, cursor.place)[:, None]
         t = x.shape[-2]
-    return jnp.einsum("ij,bjd->bid", used_rows(tokens, t, layer.causal).astype(x.dtype), x)
+    rows = used_rows(tokens, t, layer.causal).astype(x.dtype)
+    if shares() != 1:
+        return give_back(jnp.einsum("ij,bjd->bid", rows, exchange(x)))
+    return jnp.einsum("ij,bjd->bid", rows, x)
 
 
 def used_rows(tokens: Float[Array, "n n"], t: int, causal: bool) -> Float[Array, "t t"]:
@@ -140,6 +144,7 @@ class Linear(nn.Module):
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
     has_step: ClassVar[bool] = True  # see `fourier_attn.layers.cache`
+    shared: ClassVar[Shared] = MIXED_FEATURES
 
     @nn.compact
     @takes_arrays
@@ -202,6 +207,7 @@ class Random(nn.Module):
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
     has_step: ClassVar[bool] = True  # see `fourier_attn.layers.cache`
+    shared: ClassVar[Shared] = MIXED_FEATURES
 
     @nn.compact
     @takes_arrays

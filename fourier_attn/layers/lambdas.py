@@ -13,6 +13,7 @@ from fourier_attn.layers.cache import Cursor, keep_last
 from fourier_attn.layers.causality import check_causal
 from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.fields import from_data, from_model, how_computed, not_an_option
+from fourier_attn.layers.shared_tokens import TOKENS, Shared
 from fourier_attn.ops.arguments import takes_arrays, wide
 from fourier_attn.ops.dense import matrix_dot_general
 from fourier_attn.ops.lambdas import NEVER, lambda_layer
@@ -89,6 +90,7 @@ class LambdaLayer(OnEngine):
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
     has_step: ClassVar[bool] = True  # see `fourier_attn.layers.cache`
+    shared: ClassVar[Shared] = TOKENS
 
     @nn.compact
     @takes_arrays

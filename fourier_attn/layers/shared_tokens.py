@@ -14,8 +14,8 @@ class Shared(NamedTuple):
     A mixer without this attribute cannot have its tokens split.
 
     Args:
-      axis: "tokens" where tokens do not meet; else "features", "pairs" of features, or the field with the
-        number of independent parts, for example "blocks".
+      axis: "tokens" where each device keeps its tokens; else "features", "pairs" of features, or the field
+        with the number of independent parts, for example "blocks".
       itself: whether the mixer exchanges tokens itself; else its block does, before and after it.
     """
 
@@ -34,7 +34,8 @@ class Shared(NamedTuple):
 
 
 TOKENS, FEATURES, BLOCKS = Shared("tokens"), Shared("features"), Shared("blocks")
-PAIRS = Shared("pairs", itself=True)
+PAIRS, MIXED_FEATURES = Shared("pairs", itself=True), Shared("features", itself=True)
+HEADS = Shared("heads", itself=True)
 
 
 def mix_shared(mixer: nn.Module, x: Array, **options: Any) -> Array:

@@ -335,3 +335,23 @@ def wide(*arrays: Array | np.ndarray) -> jnp.dtype:
     dtype('float32')
     """
     return jnp.dtype(jnp.float64 if any(x.dtype == jnp.float64 for x in arrays) else jnp.float32)
+
+
+def like_shards(start: Array, *arrays: Array) -> Array:
+    """Returns `start`, typed inside `jax.shard_map` as an array that differs from device to device.
+
+    There, the first and the last value of a loop must have one type, and constants do not differ. The choice
+    never takes the other value, so that it gives a type alone.
+
+    >>> like_shards(jnp.zeros(2), jnp.ones(3))  # unchanged, since there are no devices
+    Array([0., 0.], dtype=float32)
+
+    Args:
+      start: first value of a loop.
+      arrays: arrays that are not empty, which the values of the loop are computed from.
+    """
+    if not jax.sharding.get_abstract_mesh().manual_axes:
+        return start
+    for x in arrays:
+        start = jnp.where(False, x[(0,) * x.ndim].real.astype(start.dtype), start)
+    return start

@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ from fourier_attn.ops.arguments import takes_arrays, wide
 from fourier_attn.ops.blockwise_attention import REFUSED
 from fourier_attn.ops.derivatives import reverse_only
 from fourier_attn.ops.platforms import by_platform, cpu_or_other
+from fourier_attn.ops.token_shares import exchange, give_back, shares
 
 IMPLEMENTATIONS = ("xla", "rows", "cudnn")
 METHODS = ("auto", "literal", "fused")
@@ -36,6 +38,8 @@ def attention(
 
     Scores and softmax are computed in float32; the result has the input's dtype. Without source tokens (s =
     0) it is 0, the sum over none. Memory grows with $t + s$ on all platforms.
+
+    Devices that share the tokens of a sequence exchange them for heads, if $t = s$.
 
         >>> query, key = jnp.zeros((1, 3, 1, 2)), jnp.zeros((1, 2, 1, 2))
         >>> value = jnp.array([[0.0, 2.0], [1.0, 4.0]]).reshape(1, 2, 1, 2)
@@ -73,17 +77,21 @@ def attention(
         raise ValueError(f"dropout={dropout} of attention weights needs implementation='xla'; set it to 0")
     if 0 in (*query.shape, *key.shape):
         return jnp.zeros_like(query)
+    heads: Any = {"tokens": 1, "shared": 2, "what": "heads"}
+    together = query.shape[1] == key.shape[1]
+    back = partial(give_back, **heads) if together else lambda y: y
+    query, key, value = (exchange(x, **heads) if together else x for x in (query, key, value))
     if implementation == "cudnn":
         lengths = None if mask is None else jnp.sum(mask, axis=-1, dtype=jnp.int32)
-        return _fused(query, key, value, lengths, causal)
+        return back(_fused(query, key, value, lengths, causal))
     if not dropout or dropout_key is None:
         dropout, dropout_key = 0.0, None
     compute = partial(_compute, rate=dropout, causal=causal)
     if implementation == "rows":
-        return compute("rows", query, key, value, mask, dropout_key)
+        return back(compute("rows", query, key, value, mask, dropout_key))
     many = query.shape[1] * query.shape[2] * key.shape[1] > rowwise_attention.LONG
     choose = partial(best_form, many=many)
-    return by_platform(choose, compute, query, key, value, mask, dropout_key)
+    return back(by_platform(choose, compute, query, key, value, mask, dropout_key))
 
 
 @takes_arrays
@@ -182,10 +190,14 @@ def _in_blocks(
     dtype = wide(query, key, value)
     scaled = query.astype(dtype) * jnp.asarray(1 / math.sqrt(k), dtype)
     keys = None if dropout_key is None else jax.random.split(dropout_key, (b, h))
-    y = blockwise_attention.attend(
-        scaled, key, value, mask=mask, causal=causal, dropout=rate, dropout_keys=keys
-    )
-    return y.astype(query.dtype)
+    attend = partial(blockwise_attention.attend, causal=causal, dropout=rate)
+    if shares() == 1:
+        return attend(scaled, key, value, mask=mask, dropout_keys=keys).astype(query.dtype)
+    # Each head is an example, which stays on its device.
+    heads = (x.swapaxes(1, 2)[:, :, :, None] for x in (scaled, key, value))
+    mask = None if mask is None else jnp.broadcast_to(mask[:, None], (b, h, mask.shape[1]))
+    y = attend(*heads, mask=mask, dropout_keys=None if keys is None else keys[:, :, None])
+    return y[:, :, :, 0].swapaxes(1, 2).astype(query.dtype)
 
 
 def _fused(query: Array, key: Array, value: Array, lengths: Array | None, causal: bool) -> Array:

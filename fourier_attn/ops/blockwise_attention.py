@@ -28,7 +28,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-from fourier_attn.ops.arguments import takes_arrays, wide
+from fourier_attn.ops.arguments import like_shards, takes_arrays, wide
 from fourier_attn.ops.derivatives import not_differentiable, reverse_only
 from fourier_attn.ops.transforms import batchwise
 
@@ -236,6 +236,14 @@ class Problem(NamedTuple):
         b, t, h, _ = self.query.shape
         return sizes(b, t, self.key.shape[1], h, self.scores)
 
+    def start(self, *zeros: Array) -> tuple[Array, ...]:
+        """Returns the first values of a loop.
+
+        Args:
+          zeros: the values.
+        """
+        return tuple(like_shards(x, self.query, self.key, self.value) for x in zeros)
+
 
 class Group(NamedTuple):
     """Cuts the examples and heads of a block out of arrays, and puts results into such."""
@@ -378,7 +386,7 @@ def _forward(problem: Problem) -> tuple[Array, Array, Array]:
         return jax.lax.fori_loop(0, size.blocks, one_block, results)
 
     rows = jnp.zeros((b, h, size.rows * size.blocks), problem.dtype)
-    start = jnp.zeros((*query.shape[:3], v), query.dtype), rows, rows
+    start = problem.start(jnp.zeros((*query.shape[:3], v), query.dtype), rows, rows)
     y, m, total = jax.lax.fori_loop(0, b * h // (size.examples * size.heads), one_group, start)
     return y[:, :t], m[..., :t], total[..., :t]
 
@@ -417,12 +425,13 @@ def _backward(problem: Problem, g: Array, y: Array, m: Array, total: Array) -> t
             )
 
         by_query, by_key, by_value = results
-        start = by_query, jnp.zeros_like(key.swapaxes(1, 2)), jnp.zeros_like(value.swapaxes(1, 2))
+        sums = (jnp.zeros_like(x.swapaxes(1, 2)) for x in (key, value))
+        start = by_query, *problem.start(*sums)
         by_query, key, value = jax.lax.fori_loop(0, size.blocks, one_block, start)
         by_key = group.put_rows(by_key, key.swapaxes(1, 2), 0)
         return by_query, by_key, group.put_rows(by_value, value.swapaxes(1, 2), 0)
 
-    start = jnp.zeros_like(query), jnp.zeros_like(problem.key), jnp.zeros_like(problem.value)
+    start = problem.start(*(jnp.zeros_like(x) for x in (query, problem.key, problem.value)))
     groups = b * h // (size.examples * size.heads)
     by_query, by_key, by_value = jax.lax.fori_loop(0, groups, one_group, start)
     return by_query[:, :t], by_key, by_value

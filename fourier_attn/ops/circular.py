@@ -16,6 +16,7 @@ normalisation or noise between correlation and product.
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +27,7 @@ from fourier_attn.ops import hartley
 from fourier_attn.ops.arguments import takes_arrays, wide
 from fourier_attn.ops.attention import attention, average_source, shared_attention
 from fourier_attn.ops.platforms import by_platform
+from fourier_attn.ops.token_shares import check_whole, shares
 from fourier_attn.ops.transforms import fast_size, irfftn, rfftn
 
 BOUNDARIES = ("circular", "zero", "valid")
@@ -200,6 +202,9 @@ def circular_correlate(
     """
     axes = signal_axes(x.shape, kernel.shape, shape, boundary)
     check_choice("method", method, METHODS)
+    if shares() > 1 and x.ndim > 2:  # merged axes of examples and of shared tokens would be gathered
+        options: Any = {"shape": shape, "boundary": boundary, "convolution": convolution, "method": method}
+        return jax.vmap(lambda one: circular_correlate(one, kernel, **options))(x)
     if convolution:
         kernel = jnp.flip(kernel, tuple(range(1, kernel.ndim)))
     compute = partial(_compute, ends=_ends(kernel.shape[1:], boundary, convolution), boundary=boundary)
@@ -250,7 +255,8 @@ def circular_attention(
       combine_heads: "sum" over heads, (*b, t, p); "none" keeps them, (*b, t, h, p).
       method: "literal" computes the lines above; "fused" uses the identity, with matrices where the boundary
         is not circular. "auto" is "fused" up to d = 512, or 256 where it needs matrices: there it was the
-        faster one in `python -m benchmarks.mixers`.
+        faster one in `python -m benchmarks.mixers`. Devices that share the tokens need "literal", and "auto"
+        uses it.
       implementation: "xla" or "rows", see `fourier_attn.ops.attention.shared_attention`. Default "xla".
     Masking: a masked token gets no weight.
     Raises: ValueError for kernels or a mask that do not fit, and for an unknown option.
@@ -264,7 +270,9 @@ def circular_attention(
         mask = mask.reshape(tokens.shape[:2])
     if method == "auto":
         most = 512 if boundary == "circular" else 256
-        method = "fused" if d <= most else "literal"
+        method = "fused" if d <= most and shares() == 1 else "literal"
+    if method == "fused":
+        check_whole("method='fused'", "method='auto'")
     if method == "literal":
         kernels = jnp.concatenate([w.astype(wide(query, key, value)) for w in (query, key, value)])
         projected = circular_correlate(tokens, kernels, shape=shape, boundary=boundary)

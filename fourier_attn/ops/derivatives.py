@@ -119,7 +119,7 @@ def reverse_only(
         return backward(saved, g)
 
     @function.defjvp
-    def jvp(arrays: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
+    def jvp(arrays: tuple[Array, ...], tangents: tuple[Any, ...]) -> tuple[Array, Array]:
         y, saved = forward(*arrays)
         moving = tuple(
             t for x, t in zip(arrays, tangents, strict=True) if jnp.issubdtype(x.dtype, jnp.floating)

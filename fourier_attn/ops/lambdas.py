@@ -9,6 +9,8 @@ all sums over positions run in float32, or in float64 if an input has it.
 """
 
 import math
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +18,8 @@ from jaxtyping import Array, Bool, Float
 
 from fourier_attn.choices import check_choice
 from fourier_attn.ops import relative_position
-from fourier_attn.ops.arguments import takes_arrays, wide
+from fourier_attn.ops.arguments import like_shards, takes_arrays, wide
+from fourier_attn.ops.token_shares import check_whole, shares
 
 METHODS = ("auto", "shift", "matrix", "fft")
 NEVER = -1e30  # a logit that no real one comes near; finite, so that differences stay numbers
@@ -68,7 +71,7 @@ def causal_content_lambda(
     of the chunk hardly ever change how earlier results are rounded. Sums over all chunks before are kept as
     matrices. Where a key exceeds all keys before it by `CLIMB` within a chunk, the first sums Z of this chunk
     would vanish in float32. Chunks of one position, which take longer, then compute the same equations.
-    Exponents are at most `STEP / 2`, so that nothing overflows.
+    Exponents are at most `STEP / 2`, so that nothing overflows. Devices that share the tokens exchange sums.
 
         >>> query, key = jnp.ones((1, 3, 1, 1)), jnp.zeros((1, 3, 1, 1))
         >>> causal_content_lambda(query, key, jnp.array([0.0, 3.0, 6.0]).reshape(1, 3, 1, 1)).ravel()
@@ -81,34 +84,56 @@ def causal_content_lambda(
     """
     b, t, h, k = query.shape
     u, v = value.shape[2:]
-    dtype, chunks = wide(query, key, value), -(-t // CHUNK)
+    dtype, n = wide(query, key, value), shares()
+    own = t // n  # positions of a device
+    chunks = -(-own // CHUNK)
     if 0 in (*query.shape, *value.shape):
         return jnp.zeros((b, t, h, v), value.dtype)
 
     def pad(x: Array, fill: float) -> Array:
-        pads = ((0, 0), (0, chunks * CHUNK - t), (0, 0), (0, 0))
-        return jnp.pad(x.astype(dtype), pads, constant_values=fill)
+        pads = ((0, 0), (0, chunks * CHUNK - own), (0, 0), (0, 0))
+        return jnp.pad(x, pads, constant_values=fill)
 
-    start = (
-        jnp.zeros((b, k, u, v), dtype),
-        jnp.zeros((b, k, u), dtype),
-        jnp.full((b, k, u), NEVER, dtype),
-    )
-
-    def whole(*arrays: Array) -> Array:
+    def whole(start: tuple[Array, ...], *arrays: Array) -> Array:
         return _running(start, arrays, CHUNK)[1]
 
-    def one_by_one(*arrays: Array) -> Array:
+    def one_by_one(start: tuple[Array, ...], *arrays: Array) -> Array:
         split = tuple(x.reshape(b, chunks, CHUNK, *x.shape[2:]).swapaxes(0, 1) for x in arrays)
         one = jax.checkpoint(lambda before, chunk: _running(before, chunk, 1))
         y = jax.lax.scan(one, start, split)[1]
         return y.swapaxes(0, 1).reshape(b, chunks * CHUNK, h, v)
 
-    arrays = pad(query, 0.0), pad(key, NEVER), pad(value, 0.0)
+    arrays = [x.astype(dtype) for x in (query, key, value)]
+    if n == 1:
+        start = (
+            jnp.zeros((b, k, u, v), dtype),
+            jnp.zeros((b, k, u), dtype),
+            jnp.full((b, k, u), NEVER, dtype),
+        )
+        start = tuple(like_shards(x, *arrays) for x in start)
+    else:  # the first axis is that of the devices, each with its own positions
+        arrays = [jnp.moveaxis(x.reshape(b, n, own, *x.shape[2:]), 1, 0) for x in arrays]
+        start = _before(*arrays[1:])
+    each: Any = jax.vmap if n > 1 else lambda function: function
+    arrays = [each(partial(pad, fill=fill))(x) for x, fill in zip(arrays, (0.0, NEVER, 0.0), strict=True)]
     # The derivative recomputes a branch, so that it keeps nothing of the other one.
-    branches = (jax.checkpoint(branch) for branch in (whole, one_by_one))
-    y = jax.lax.cond(_climb(arrays[1]) < CLIMB, *branches, *arrays)
-    return y[:, :t].astype(value.dtype)
+    branches = (jax.checkpoint(each(branch)) for branch in (whole, one_by_one))
+    y = jax.lax.cond(each(_climb)(arrays[1]).max() < CLIMB, *branches, start, *arrays)
+    y = y[:, :t] if n == 1 else jnp.moveaxis(y[:, :, :own], 0, 1).reshape(b, t, h, v)
+    return y.astype(value.dtype)
+
+
+def _before(key: Array, value: Array) -> tuple[Array, Array, Array]:
+    """Returns the sums over all devices before each one, see `_running`, of keys (n, b, t / n, k, u)."""
+    highest = jax.lax.stop_gradient(STEP * jnp.round(key.max(axis=2) / STEP))  # (n, b, k, u)
+    weights = jnp.exp(key - highest[:, :, None])
+    total, sums = weights.sum(axis=2), jnp.einsum("nbmku,nbmuv->nbkuv", weights, value)
+    earlier = jnp.tril(jnp.ones((len(key),) * 2, bool), -1)[:, :, None, None, None]
+    seen = jnp.where(earlier, highest[None], jnp.full((), NEVER, key.dtype))
+    before = seen.max(axis=1)
+    decay = jnp.where(earlier, jnp.exp(seen - before[:, None]), jnp.zeros((), key.dtype))
+    sums = jnp.einsum("inbku,nbkuv->ibkuv", decay, sums)
+    return sums, jnp.einsum("inbku,nbku->ibku", decay, total), before
 
 
 def _climb(key: Array) -> Array:
@@ -195,7 +220,8 @@ def lambda_layer(
       method: of the position part. "shift" adds up shifted values, for few taps; "matrix" multiplies by the
         (banded) matrix of scores, a block of queries at a time; "fft" filters the values with one column of R
         after the other, in n log n steps. "auto" takes the cheapest by a count of operations that `python -m
-        benchmarks.mixers` bears out on CPU.
+        benchmarks.mixers` bears out on CPU. Devices that share the tokens use "shift", with taps that reach
+        at most as far as the tokens of one device.
     Masking: a masked position gets no weight in the softmax and its value counts as zero.
     Raises: ValueError for shapes that do not fit, an even context, or an unknown method.
     Source: Bello, LambdaNetworks, arXiv 2102.08602; Optalysys' articles. Their listing permutes an image in a
@@ -224,6 +250,7 @@ def _apply(query, key, value, position, grid, causal, mask, method) -> Array:
     if position is None:
         return content
     if position.ndim == 4 and grid is None:
+        check_whole("a position table of pairs", "table='relative'")
         y = relative_position.by_pairs(query, value, position)
     else:
         axes = (t,) if grid is None else grid
@@ -236,6 +263,8 @@ def _apply(query, key, value, position, grid, causal, mask, method) -> Array:
 def _relative(query: Array, value: Array, table: Array, causal: bool, method: str) -> Array:
     """Cuts off the taps that reach beyond every position, then computes by the method, or by the cheapest."""
     axes, (*heads, k) = query.shape[1:-2], query.shape[-2:]
+    if shares() > 1:
+        method = _for_shares(axes, table.shape, causal, method)
     before = []
     for axis, n in enumerate(axes):
         r = table.shape[axis]
@@ -256,6 +285,18 @@ def _relative(query: Array, value: Array, table: Array, causal: bool, method: st
         "fft": relative_position.by_fft,
     }[method]
     return compute(query, value, table, tuple(before))
+
+
+def _for_shares(axes: tuple[int, ...], table: tuple[int, ...], causal: bool, method: str) -> str:
+    """Returns the method in which devices need some tokens of their neighbours, as far as the taps reach."""
+    if method not in ("auto", "shift"):
+        check_whole(f"method={method!r}", "method='auto'")
+    if len(axes) > 1:
+        check_whole(f"grid={axes}", "a sequence")
+    most = (1 if causal else 2) * (math.prod(axes) // shares()) + 1
+    if table[0] > most:
+        check_whole(f"a position table with {table[0]} taps", f"a context of at most {most}")
+    return "shift"
 
 
 def _check(query, key, value, position, grid, causal, mask, method) -> None:

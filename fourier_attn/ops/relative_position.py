@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fourier_attn.ops.arguments import takes_arrays, wide
+from fourier_attn.ops.arguments import like_shards, takes_arrays, wide
 from fourier_attn.ops.derivatives import linear_map
 from fourier_attn.ops.platforms import by_platform, cpu_or_other
 from fourier_attn.ops.transforms import fast_size, irfftn, rfftn
@@ -335,7 +335,8 @@ def by_fft(
     sizes = tuple(fast_size(n) for n in reach)
     places = tuple(range(1, 1 + count))
     dtype = wide(query, value)
-    kernel = jnp.moveaxis(table.astype(dtype), (-2, -1), (0, 1))  # (k, u, *r)
+    table = like_shards(table.astype(dtype), query, value)
+    kernel = jnp.moveaxis(table, (-2, -1), (0, 1))  # (k, u, *r)
     kernel = jnp.pad(kernel, [(0, 0), (0, 0), *((0, n - r) for n, r in zip(sizes, taps, strict=True))])
     kernel = jnp.roll(kernel, [-f for f in before], tuple(range(2, 2 + count)))
     filters = jnp.conj(rfftn(kernel, sizes))[:, None, :, None]  # (k, 1, u, 1, *f)
@@ -349,7 +350,8 @@ def by_fft(
         filtered = irfftn((f * values).sum(axis=1), sizes)[(..., *(slice(n) for n in axes))]
         return y + q * filtered[:, None], None
 
-    y, _ = jax.lax.scan(add, jnp.zeros((b, h, value.shape[-1], *axes), dtype), (queries, filters))
+    start = like_shards(jnp.zeros((b, h, value.shape[-1], *axes), dtype), query, value)
+    y, _ = jax.lax.scan(add, start, (queries, filters))
     return jnp.moveaxis(y, last, places)
 
 

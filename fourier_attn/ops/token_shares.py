@@ -84,6 +84,23 @@ def by_token(x: Num[Array, "..."], *, tokens: int = -2) -> Num[Array, "..."]:
     return _constrain(x, tokens, tokens, "tokens")
 
 
+def check_whole(what: str, cure: str) -> None:
+    """Checks that no devices share tokens, for computations that need whole sequences on every device.
+
+        >>> check_whole("method='fused'", "method='auto'")
+
+    Args:
+      what: the argument that needs them, as NAME=VALUE.
+      cure: the argument to use instead.
+    Raises: ValueError if devices share tokens.
+    """
+    if (n := shares()) > 1:
+        raise ValueError(
+            f"{what} needs whole sequences, but train.mesh has {AXIS}={n}; use {cure}, or train.mesh without "
+            f"{AXIS}"
+        )
+
+
 def _constrain(x: Array, shared: int, whole: int, what: str) -> Array:
     n = shares()
     if n == 1 or 0 in x.shape:

@@ -18,7 +18,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Complex, Float
 from scipy.fft import next_fast_len
 
-from fourier_attn.ops.arguments import takes_arrays, wide
+from fourier_attn.ops.arguments import like_shards, takes_arrays, wide
 from fourier_attn.ops.derivatives import linear_map
 
 
@@ -110,8 +110,8 @@ def _linear(function: Callable[[Array, tuple[int, ...]], Array], sizes: tuple[in
     forward = batchwise(lambda x: function(x, sizes), axes)
 
     def transpose(g: Array) -> Array:
-        shape = jax.ShapeDtypeStruct((*g.shape[:-axes], *inner), dtype)
-        return jax.linear_transpose(lambda x: function(x, sizes), shape)(g)[0]
+        example = like_shards(jnp.zeros((*g.shape[:-axes], *inner), dtype), g)
+        return jax.linear_transpose(lambda x: function(x, sizes), example)(g)[0]
 
     return partial(linear_map, forward, batchwise(transpose, axes))
 

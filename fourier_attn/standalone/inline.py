@@ -22,6 +22,7 @@ CONSTANTS: dict[str, Any] = {
     "cursor": None,
     "engine": None,
     "place": None,
+    "shares()": 1,
     "known_lengths": (),
     "method": "literal",
     "self.method": "literal",
@@ -99,7 +100,7 @@ def load(name: str) -> Module:
 
 def value_of(node: ast.expr) -> Any:
     """Returns what an expression is in every standalone file, `UNKNOWN` where that depends on a call."""
-    if isinstance(node, ast.Name | ast.Attribute):
+    if isinstance(node, ast.Name | ast.Attribute | ast.Call):
         return CONSTANTS.get(ast.unparse(node), UNKNOWN)
     if isinstance(node, ast.Constant):
         return node.value

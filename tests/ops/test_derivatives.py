@@ -161,8 +161,12 @@ def test_a_refused_derivative_names_the_op_and_the_way_around(name: str, compile
         lambda x, _: lambda_layer(
             x[:, :, None], x[..., None], x[..., None], jnp.ones((3, 4, 1)), method="shift"
         ),
+        lambda x, _: lambda_layer(
+            x[:, :, None], x[..., None], x[..., None], jnp.ones((3, 4, 1)), method="fft"
+        ),
+        lambda x, n: attention(*[x[:, :, None]] * 3, mask=jnp.arange(5)[None] < n[:, None], causal=True),
     ],
-    ids=["fourier_mix", "lambda_layer"],
+    ids=["fourier_mix", "lambda_layer", "lambda_layer, fft", "attention"],
 )
 def test_shards_of_a_mesh_have_derivatives(function: Callable[..., jax.Array]) -> None:
     """Inside `shard_map` the type of an array names the axes of the mesh over which it differs."""

@@ -248,8 +248,11 @@ def test_the_run_is_that_of_one_device(runs: Runs, devices: int, count: int, mes
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mixer", ["fourier", "global_filter", "long_conv", "afno"])
-def test_tokens_move_and_no_activation_is_gathered(runs: Runs, mixer: str) -> None:
+@pytest.mark.parametrize(
+    ("mixer", "exchanges"),
+    [("fourier", 4), ("global_filter", 4), ("long_conv", 4), ("afno", 4), ("linear", 4), ("attention", 8)],
+)
+def test_tokens_move_and_no_activation_is_gathered(runs: Runs, mixer: str, exchanges: int) -> None:
     """And 200 steps have the losses of one device."""
     knobs = {} if mixer == "fourier" else {"model.mixer": config.default(mixer=mixer).model.mixer.to_dict()}
     if "length" in knobs.get("model.mixer", {}):
@@ -257,7 +260,7 @@ def test_tokens_move_and_no_activation_is_gathered(runs: Runs, mixer: str) -> No
     alone, _ = runs.whole(**knobs)
     where, [facts] = runs.whole(8, **knobs, **{"train.mesh": "data=2,tokens=4"})
     assert_same_curve(alone, where)
-    assert facts["collectives"]["all-to-all"]["count"] == 4 * runs.config.model.depth
+    assert facts["collectives"]["all-to-all"]["count"] == exchanges * runs.config.model.depth
     assert set(facts["collectives"]) <= {"all-to-all", "all-reduce", "all-gather"}
     assert set(facts["gathered"]) <= set(facts["shapes"])
     assert "device      8 devices: data 2, tokens 4; " in facts["said"]
