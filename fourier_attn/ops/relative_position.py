@@ -20,6 +20,7 @@ from jaxtyping import Array, Float
 from fourier_attn.ops.arguments import like_shards, takes_arrays, wide
 from fourier_attn.ops.derivatives import linear_map
 from fourier_attn.ops.platforms import by_platform, cpu_or_other
+from fourier_attn.ops.token_shares import shares
 from fourier_attn.ops.transforms import fast_size, irfftn, rfftn
 
 BLOCK = 128  # rows of the banded matrix at a time
@@ -40,12 +41,24 @@ def _scores(query: Array, table: Array) -> Array:
 def _neighbours(x: Array, before: tuple[int, ...], taps: tuple[int, ...]) -> list[Array]:
     """Returns x at $n + r - before$ for each tap r, zero outside; positions are the axes after the first."""
     pads = [(f, r - 1 - f) for f, r in zip(before, taps, strict=True)]
+    if (n := shares()) > 1:  # each device gets the tokens beyond its own ones, and its shifts are its own
+        (front, back), t = pads[0], x.shape[1] // n
+        parts = x.reshape(len(x), n, t, *x.shape[2:])
+        sides = _next(parts[:, :, t - front :], 1), parts, _next(parts[:, :, :back], -1)
+        padded = jnp.concatenate(sides, axis=2)
+        return [padded[:, :, i : i + t].reshape(x.shape) for i in range(taps[0])]
     padded = jnp.pad(x, [(0, 0), *pads, *[(0, 0)] * (x.ndim - 1 - len(taps))])
     sizes = x.shape[1 : 1 + len(taps)]
     return [
         padded[(slice(None), *(slice(i, i + n) for i, n in zip(tap, sizes, strict=True)))]
         for tap in np.ndindex(*taps)
     ]
+
+
+def _next(parts: Array, step: int) -> Array:
+    """Moves parts (b, n, ..) to the next device, or to the one before; nothing comes to the first one."""
+    pads = [(0, 0, 0), (step, -step, 0), *[(0, 0, 0)] * (parts.ndim - 2)]
+    return jax.lax.pad(parts, jnp.zeros((), parts.dtype), pads)
 
 
 def _shifted_sum(scores: Array, value: Array, before: tuple[int, ...], taps: tuple[int, ...]) -> Array:

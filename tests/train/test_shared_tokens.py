@@ -33,8 +33,8 @@ CASES = {  # mixer, its fields, all-to-alls of a block in each direction
     "fourier, not masked": ("fourier", {"padding": "tokens"}, 2),
     "global_filter": ("global_filter", {"length": T}, 2),
     "global_filter, interpolated": ("global_filter", {"length": 8}, 2),
-    "lambda": ("lambda", {"heads": 2, "u": 2, "context": 5, "k": 2}, 0),
-    "lambda, causal": ("lambda", {"heads": 4, "context": 5, "k": 2, "causal": True}, 0),
+    "lambda": ("lambda", {"heads": 2, "u": 2, "context": 5, "k": 8}, 0),
+    "lambda, causal": ("lambda", {"heads": 8, "context": 5, "k": 8, "causal": True}, 0),
     "long_conv": ("long_conv", {"length": T}, 2),
     "long_conv, causal": ("long_conv", {"length": T, "causal": True}, 2),
     "afno": ("afno", {"blocks": 4}, 2),
@@ -114,7 +114,8 @@ def compare(names: list[str]) -> dict[str, Any]:
 )
 def test_training_with_split_tokens_is_that_of_one_device(names: tuple[str, ...]) -> None:
     for name, (one, eight) in json.loads(on_devices(__file__, *names)).items():
-        assert eight["losses"] == pytest.approx(one["losses"], rel=1e-6), name  # sums in another order
+        assert eight["losses"][:3] == pytest.approx(one["losses"][:3], rel=1e-6), name
+        assert eight["losses"] == pytest.approx(one["losses"], rel=5e-6), name  # 6 digits: rounding grows
         a_pass = CASES[name][2] * BLOCKS
         assert (one["exchanges"], eight["exchanges"]) == ([0, 0], [2 * a_pass, a_pass]), name
         # Lambda layers get a few tokens of their neighbours, and sums; nothing else moves but parameters.
@@ -178,7 +179,9 @@ def test_a_mixer_that_does_not_say_what_devices_share_is_refused(monkeypatch: py
             return x
 
     monkeypatch.setitem(MIXERS, "own", Own)
-    with pytest.raises(ValueError, match="mixer 'own' cannot have its tokens split; choose one of attention,"):
+    with pytest.raises(
+        ValueError, match="mixer 'own' cannot have its tokens split; choose one of attention,"
+    ):
         shared_tokens.check(config.default(mixer="own"), dict.fromkeys(AXES, 1) | {"tokens": 4})
 
 
