@@ -1,13 +1,9 @@
 """Compiles programs for absent devices, without running them: `python -m benchmarks.aot v5e`, or `h100`.
 
 With `length` after the target it compiles fourier mixing and attention of growing sequences instead, for
-<<<<<<< HEAD
 aot-length-v5e.json or aot-length-h100.json. With `scan` it compiles twelve blocks, one after another and in
-one `jax.lax.scan`.
-=======
-aot-length-v5e.json or aot-length-h100.json. With `shared` it compiles a block whose tokens are split over
-devices, for aot-shared-h100.json.
->>>>>>> cf3ebe6 (Move the neighbours' tokens of lambda layers device to device)
+one `jax.lax.scan`. With `shared` it compiles a block whose tokens are split over devices, for
+aot-shared-h100.json.
 
 Needs `pip install -e .[aot-tpu]`, or `.[aot-cuda]`, but not an accelerator. Four chips hold a quarter of the
 batch each, and all parameters. Cycles are the TPU compiler's own estimates: they rank programs, and do not
@@ -359,11 +355,8 @@ def scan_rows(devices: list[Any], depth: int = 12, b: int = 32, t: int = 512, d:
 def cases(target: str, part: str) -> Iterator[Case]:
     devices = find_devices(TARGETS[target])
     if part:
-<<<<<<< HEAD
-        yield from {"length": length_rows, "scan": scan_rows}[part](devices)
-=======
-        yield from {"length": length_rows, "shared": shared_rows}[part](devices)
->>>>>>> cf3ebe6 (Move the neighbours' tokens of lambda layers device to device)
+        parts = {"length": length_rows, "scan": scan_rows, "shared": shared_rows}
+        yield from parts[part](devices)
         return
     yield from mixer_rows(devices)
     if target == "v5e":
@@ -374,11 +367,7 @@ def cases(target: str, part: str) -> Iterator[Case]:
 
 def main(target: str = "", part: str = "") -> None:
     check_choice("target", target, TARGETS)
-<<<<<<< HEAD
-    check_choice("part", part, ("", "length", "scan"))
-=======
-    check_choice("part", part, ("", "length", "shared"))
->>>>>>> cf3ebe6 (Move the neighbours' tokens of lambda layers device to device)
+    check_choice("part", part, ("", "length", "scan", "shared"))
     variables = environment(TARGETS[target])
     if not variables.items() <= os.environ.items():
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | variables)

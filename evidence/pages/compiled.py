@@ -7,6 +7,7 @@ from typing import Any
 from evidence.pages.markdown import NOT_RUN, Results, Row, listed, notes, significant, table
 
 TARGETS = {"benchmarks/aot-v5e": "v5e", "benchmarks/aot-h100": "H100"}  # files of results
+SHARED = {"benchmarks/aot-shared-h100": "H100"}
 LENGTHS = {"benchmarks/aot-length-h100": "H100", "benchmarks/aot-length-v5e": "v5e"}
 
 
@@ -67,6 +68,20 @@ def targets(results: Results) -> str:
         return [f"`{row['config']}`", row["target"], row["verdict"], *memory, moved, bound, *seconds]
 
     return listed(results, "benchmarks/targets", head, cells)
+
+
+def compiled_shared(results: Results) -> str:
+    """Tabulates the temporary memory of a block on one device, and with its tokens on four, in MB."""
+    documents = _documents(results, SHARED)
+    head = ["mixer", "device", "one device", "four devices", "ratio", "communication of four devices"]
+    lines = []
+    for name, document in documents.items():
+        rows = _by(document, "shared", ("what", "devices"))
+        for what in dict.fromkeys(what for what, _ in rows):
+            one, four = rows[what, 1], rows[what, 4]
+            fewer = f"{one['temporary_mb'] / four['temporary_mb']:.1f}"
+            lines.append([what, SHARED[name], _megabytes(one), _megabytes(four), fewer, _moved(four)])
+    return table(head, lines or [[NOT_RUN, *[""] * 5]]) + notes(documents)
 
 
 def ratio(results: Results, name: str, quantity: str, above: Row, below: Row) -> str:

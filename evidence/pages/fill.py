@@ -28,6 +28,7 @@ from evidence.pages.compiled import (
     compiled_lengths,
     compiled_methods,
     compiled_mixers,
+    compiled_shared,
     compiled_training,
     targets,
 )
@@ -100,6 +101,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "targets": targets,
     "aot-mixers": compiled_mixers,
     "aot-lengths": compiled_lengths,
+    "aot-shared": compiled_shared,
     "aot-training": compiled_training,
     "aot-methods": compiled_methods,
     **GPU_TABLES,

@@ -434,6 +434,11 @@ def test_what_was_compiled_and_not_run(root: Path) -> None:
     assert (
         "| lambda | float32 | does not compile | does not compile |  | not yet run | not yet run |" in table
     )
+    block = {"part": "shared", "what": "fourier", "compiles": True, "collectives": moved}
+    shared = [block | {"devices": n, "temporary_mb": mb} for n, mb in ((1, 900.0), (4, 250.0))]
+    save(root, "benchmarks/aot-shared-h100", shared)
+    table = tables.TABLES["aot-shared"](Results(root))
+    assert "| fourier | H100 | 900 | 250 | 3.6 | 2 all-reduce, 5.2 kB |" in table
     table = tables.TABLES["aot-lengths"](Results(root))
     assert "| fourier, float32 | v5e, MB | 5,120 | 20,500 |" in table
     assert "H100" not in table
