@@ -78,6 +78,8 @@ def compiled_shared(results: Results) -> str:
     for name, document in documents.items():
         rows = _by(document, "shared", ("what", "devices"))
         for what in dict.fromkeys(what for what, _ in rows):
+            if not {(what, 1), (what, 4)} <= rows.keys():  # not yet compiled
+                continue
             one, four = rows[what, 1], rows[what, 4]
             fewer = f"{one['temporary_mb'] / four['temporary_mb']:.1f}"
             lines.append([what, SHARED[name], _megabytes(one), _megabytes(four), fewer, _moved(four)])
