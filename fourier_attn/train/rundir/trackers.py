@@ -3,14 +3,18 @@
 import importlib
 import os
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from tensorboardX.event_file_writer import EventsWriter
+from tensorboardX.summary import scalar
+
 from fourier_attn import atomic, extras
 from fourier_attn.choices import check_choice
-from fourier_attn.train.rundir.event_file import EventFile
 
+PROTO: Any = importlib.import_module("tensorboardX.proto.event_pb2")  # generated, without static names
 ID = "wandb-id.txt"  # in the run's directory
 
 
@@ -33,6 +37,9 @@ class Tracker(Protocol):
 class TensorBoard:
     """Writes event files to the folder `tensorboard` in the run's directory.
 
+    Events are written by this thread. The library's own writer uses a second thread, and its `flush` does not
+    wait for it.
+
     Args:
       workdir: directory of the run.
       last: last valid step; events of later steps are marked as invalid, because a resumed run repeats them.
@@ -42,20 +49,25 @@ class TensorBoard:
     def __init__(self, workdir: Path, last: int, config: Mapping[str, Any]):
         self.folder = workdir / "tensorboard"
         atomic.make_folder(self.folder)
-        self.events = EventFile(self.folder, last + 1)
+        self.file = EventsWriter(str(self.folder / "events"))
+        self._add(last + 1, file_version="brain.Event:2")
+        self._add(last + 1, session_log=PROTO.SessionLog(status=PROTO.SessionLog.START))
+
+    def _add(self, step: int, **what: Any) -> None:
+        self.file.write_event(PROTO.Event(wall_time=time.time(), step=step, **what))
 
     def write(self, step: int, epoch: int | float, values: Mapping[str, float]) -> None:
         """Writes an event for each of the `values` at a `step`; `epoch` is not used."""
         for name, value in values.items():
-            self.events.scalar(step, name, value)
-        self.events.file.flush()  # otherwise a kill would lose buffered events
+            self._add(step, summary=scalar(name, value))
+        self.file.flush()  # otherwise a kill would lose buffered events
 
     def flush(self) -> None:
-        self.events.file.flush()
+        self.file.flush()
         atomic.sync_tree(self.folder)
 
     def close(self) -> None:
-        self.events.file.close()
+        self.file.close()
         atomic.sync_tree(self.folder)
 
 
