@@ -1,8 +1,8 @@
 """Compiles programs for absent devices, without running them: `python -m benchmarks.aot v5e`, or `h100`.
 
 With `length` after the target it compiles fourier mixing and attention of growing sequences instead, for
-aot-length-v5e.json or aot-length-h100.json. With `scan` it compiles twelve blocks, one after another and in
-one `jax.lax.scan`. With `shared` it compiles a block whose tokens are split over devices, for
+aot-length-v5e.json or aot-length-h100.json. With `scan` it compiles twelve blocks, unrolled and in one
+`jax.lax.scan`. With `shared` it compiles a block whose tokens are split over devices, for
 aot-shared-h100.json.
 
 Needs `pip install -e .[aot-tpu]`, or `.[aot-cuda]`, but not an accelerator. Four chips hold a quarter of the
@@ -310,10 +310,10 @@ def training_rows(devices: list[Any], b: int = 32, t: int = 512) -> Iterator[Cas
 
 
 def scan_rows(devices: list[Any], depth: int = 12, b: int = 32, t: int = 512, d: int = 768) -> Iterator[Case]:
-    """Yields a step of gradient descent through blocks of size base, one after another and in one scan.
+    """Yields steps of gradient descent through blocks of size base, unrolled and in one scan.
 
     Args:
-      devices: the devices, the first of which is used.
+      devices: the devices; only the first is used.
       depth: number of blocks.
       b, t, d: batch size, tokens and width.
     """

@@ -31,7 +31,7 @@ TOKENS = 256
 
 
 def side(mixer: str, b: int, devices: int, parts: int) -> tuple[Callable[[], jax.Array], int]:
-    """Returns a function that makes a training step, and the temporary bytes of its program on a device.
+    """Returns a function that runs a training step, and the temporary bytes of its program on a device.
 
     Args:
       mixer: name of the mixer.
@@ -60,7 +60,7 @@ def side(mixer: str, b: int, devices: int, parts: int) -> tuple[Callable[[], jax
 
 
 def rows(mixers: tuple[str, ...], b: int, rounds: int) -> Iterator[Row]:
-    """Yields for each mixer and number of devices the time of an ordinary step and of one by parts."""
+    """Yields the times of ordinary steps and of steps by parts, for each mixer and number of devices."""
     for mixer in mixers:
         for devices in sorted({1, jax.device_count()}):
             made = {name: side(mixer, b, devices, parts) for name, parts in SIDES.items()}

@@ -101,7 +101,8 @@ def supervise(end: float) -> int:
     grace = min(GRACE, total / 10)
     worker = subprocess.Popen(words, env=os.environ | environment, start_new_session=True)
     code = 0
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the worker ends, too
+    # Without this handler, SIGTERM would end this process and leave the worker running.
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         code = worker.wait(total - 2 * grace)
     except subprocess.TimeoutExpired:

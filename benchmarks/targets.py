@@ -2,8 +2,8 @@
 
 It writes the verdict, bytes, collectives, the lower bound and the CPU seconds of each command to
 results/benchmarks/targets.json as soon as they are known. Rows of the same commit are not compiled again.
-Needs the extras aot-cuda and aot-tpu, but no accelerator. The words after the command limit it to these
-targets. `--alone` says that the machine does nothing else, and also records the seconds of each command.
+Needs the extras aot-cuda and aot-tpu, but no accelerator. To compile for some targets only, name them after
+the command. On an idle machine, add `--alone` to record the elapsed seconds of each command, too.
 """
 
 import json
@@ -37,12 +37,12 @@ KEPT = ("mesh", "batch", "blocks", "compiled_blocks", "verdict", "needed", "memo
 
 
 def row(config: str, target: str, alone: bool) -> list[Row]:
-    """Returns the row of one command, which runs in a process of its own.
+    """Runs one command in a separate process and returns its row.
 
     Args:
       config: the configuration.
       target: the devices.
-      alone: whether to record the seconds of the command, too.
+      alone: whether to record the elapsed seconds of the command, too.
     """
     # A cached program would not be compiled again.
     environment = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "false"}
@@ -68,7 +68,7 @@ def row(config: str, target: str, alone: bool) -> list[Row]:
 
 
 def cpu_seconds() -> float:
-    """Returns the CPU time of all processes that this one has started and that have ended."""
+    """Returns the CPU time of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -80,7 +80,7 @@ def cases(targets: tuple[str, ...], alone: bool) -> Iterator[Case]:
 
 
 def define_flags() -> None:
-    flags.DEFINE_bool("alone", False, "record the seconds of each command: the machine does nothing else")
+    flags.DEFINE_bool("alone", False, "record the elapsed seconds of each command, on an idle machine")
 
 
 def main(*targets: str) -> None:

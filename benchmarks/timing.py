@@ -69,7 +69,7 @@ def report(
 
 
 def facts_and_rows(path: Path, *packages: str, setting: str) -> tuple[Row, list[Row]]:
-    """Returns the origin of new rows, and the rows that a file already has from the same commit.
+    """Returns the provenance of new rows, and the rows that a file already has from the same commit.
 
     Args:
       path: the file.
@@ -77,7 +77,7 @@ def facts_and_rows(path: Path, *packages: str, setting: str) -> tuple[Row, list[
       setting: the conditions, in words.
     """
     before = json.loads(path.read_text()) if path.exists() else {}
-    clean = COMMIT is not None and not COMMIT.endswith("+")  # else the commit names no sources
+    clean = COMMIT is not None and not COMMIT.endswith("+")  # else the commit does not identify the sources
     known = before["rows"] if clean and before.get("commit") == COMMIT else []
     return provenance.record(*packages) | {"commit": COMMIT, "setting": setting}, known
 

@@ -122,7 +122,7 @@ def kept(results: Results, name: str) -> str:
 
 
 def fixed_parts(results: Results) -> str:
-    """Tabulates ordinary training steps and those of fixed parts: time, and temporary memory on a device."""
+    """Tabulates time and temporary memory of ordinary training steps and of steps by fixed parts."""
     head = ["step", "size", "ordinary, ms", "8 parts, ms", "ratio (lowest to highest)"]
     head += ["temporary memory, ordinary", "8 parts"]
 

@@ -304,7 +304,7 @@ def recall_lost(results: Results, bits: int) -> str:
 
 
 def parameters(results: Results, *models: str) -> str:
-    """Returns the numbers of parameters of models, from the least to the most, to two digits.
+    """Returns the range of the numbers of parameters of models, rounded to thousands.
 
     Args:
       results: the files of results.

@@ -52,8 +52,8 @@ class Attention(nn.Module):
       method: "literal" computes the two lines above. "fused" computes the same result without keys and
         values, see `fourier_attn.ops.attention.fused_attention`; it needs bias=False, rotary=False, dropout=0
         and another implementation than "cudnn". "auto" uses "fused" where that is possible and takes fewer
-        multiplications, which holds for full heads unless there are few tokens. Devices that share the tokens
-        need "literal", and "auto" uses it. Default "auto".
+        multiplications, which holds for full heads unless there are few tokens. If devices share the tokens
+        of a sequence, "auto" uses "literal", and "fused" raises a ValueError. Default "auto".
       implementation: "xla", "rows" or "cudnn", see `fourier_attn.ops.attention.attention`. Default "xla".
       grid: (rows, cols) of an image, which sets the positions of `rotary`. Default (), a sequence.
       rotary: rotates queries and keys by their positions, see `fourier_attn.ops.positions.rotate`. The model

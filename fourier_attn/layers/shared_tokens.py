@@ -14,8 +14,8 @@ class Shared(NamedTuple):
     A mixer without this attribute cannot have its tokens split.
 
     Args:
-      axis: "tokens" where each device keeps its tokens; else "features", "pairs" of features, or the field
-        with the number of independent parts, for example "blocks".
+      axis: "tokens" if each device keeps its tokens; else "features", "pairs" (of features), or the name of
+        the mixer's field with the number of independent parts, for example "blocks" or "heads".
       itself: whether the mixer exchanges tokens itself; else its block does, before and after it.
     """
 

@@ -338,20 +338,22 @@ def wide(*arrays: Array | np.ndarray) -> jnp.dtype:
 
 
 def like_shards(start: Array, *arrays: Array) -> Array:
-    """Returns `start`, typed inside `jax.shard_map` as an array that differs from device to device.
+    """Returns `start` with the type that a loop needs inside `jax.shard_map`.
 
-    There, the first and the last value of a loop must have one type, and constants do not differ. The choice
-    never takes the other value, so that it gives a type alone.
+    There, the type of an array says along which axes of the mesh its values differ. A loop must keep the type
+    of its values, but a constant differs along no axis. The result has the values of `start`, and differs
+    along the axes of all arrays.
 
     >>> like_shards(jnp.zeros(2), jnp.ones(3))  # unchanged, since there are no devices
     Array([0., 0.], dtype=float32)
 
     Args:
       start: first value of a loop.
-      arrays: arrays that are not empty, which the values of the loop are computed from.
+      arrays: non-empty arrays from which the loop computes its values.
     """
     if not jax.sharding.get_abstract_mesh().manual_axes:
         return start
     for x in arrays:
+        # The choice never takes the other value, and so changes the type alone.
         start = jnp.where(False, x[(0,) * x.ndim].real.astype(start.dtype), start)
     return start

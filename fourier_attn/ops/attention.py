@@ -39,7 +39,7 @@ def attention(
     Scores and softmax are computed in float32; the result has the input's dtype. Without source tokens (s =
     0) it is 0, the sum over none. Memory grows with $t + s$ on all platforms.
 
-    Devices that share the tokens of a sequence exchange them for heads, if $t = s$.
+    If devices share the tokens of a sequence and $t = s$, each device computes some of the heads.
 
         >>> query, key = jnp.zeros((1, 3, 1, 2)), jnp.zeros((1, 2, 1, 2))
         >>> value = jnp.array([[0.0, 2.0], [1.0, 4.0]]).reshape(1, 2, 1, 2)
@@ -193,7 +193,7 @@ def _in_blocks(
     attend = partial(blockwise_attention.attend, causal=causal, dropout=rate)
     if shares() == 1:
         return attend(scaled, key, value, mask=mask, dropout_keys=keys).astype(query.dtype)
-    # Each head is an example, which stays on its device.
+    # Treat each head as an example, so that it stays on its device.
     heads = (x.swapaxes(1, 2)[:, :, :, None] for x in (scaled, key, value))
     mask = None if mask is None else jnp.broadcast_to(mask[:, None], (b, h, mask.shape[1]))
     y = attend(*heads, mask=mask, dropout_keys=None if keys is None else keys[:, :, None])

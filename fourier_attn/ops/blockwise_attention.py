@@ -237,7 +237,7 @@ class Problem(NamedTuple):
         return sizes(b, t, self.key.shape[1], h, self.scores)
 
     def start(self, *zeros: Array) -> tuple[Array, ...]:
-        """Returns the first values of a loop.
+        """Returns the first values of a loop, with the types that it needs inside `jax.shard_map`.
 
         Args:
           zeros: the values.

@@ -202,7 +202,8 @@ def circular_correlate(
     """
     axes = signal_axes(x.shape, kernel.shape, shape, boundary)
     check_choice("method", method, METHODS)
-    if shares() > 1 and x.ndim > 2:  # merged axes of examples and of shared tokens would be gathered
+    if shares() > 1 and x.ndim > 2:
+        # The reshape below would merge examples with shared tokens, and XLA would gather all of them.
         options: Any = {"shape": shape, "boundary": boundary, "convolution": convolution, "method": method}
         return jax.vmap(lambda one: circular_correlate(one, kernel, **options))(x)
     if convolution:
@@ -255,8 +256,8 @@ def circular_attention(
       combine_heads: "sum" over heads, (*b, t, p); "none" keeps them, (*b, t, h, p).
       method: "literal" computes the lines above; "fused" uses the identity, with matrices where the boundary
         is not circular. "auto" is "fused" up to d = 512, or 256 where it needs matrices: there it was the
-        faster one in `python -m benchmarks.mixers`. Devices that share the tokens need "literal", and "auto"
-        uses it.
+        faster one in `python -m benchmarks.mixers`. If devices share the tokens of a sequence, "auto" uses
+        "literal", and "fused" raises a ValueError.
       implementation: "xla" or "rows", see `fourier_attn.ops.attention.shared_attention`. Default "xla".
     Masking: a masked token gets no weight.
     Raises: ValueError for kernels or a mask that do not fit, and for an unknown option.

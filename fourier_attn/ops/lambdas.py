@@ -24,9 +24,9 @@ from fourier_attn.ops.token_shares import check_whole, shares
 METHODS = ("auto", "shift", "matrix", "fft")
 NEVER = -1e30  # a logit that no real one comes near; finite, so that differences stay numbers
 CHUNK = 32  # positions; of the running sum
-STEP = 16.0  # natural units; between the numbers that are subtracted from keys
-CLIMB = 32.0  # natural units; of the keys' running maximum in a chunk
-SMALLEST = 1e-18  # less than exp(-CLIMB - STEP / 2); its square is still a number of float32
+STEP = 16.0  # distance of the numbers that can be subtracted from keys
+CLIMB = 32.0  # rise of the keys within a chunk from which chunks of one position are used
+SMALLEST = 1e-18  # less than exp(-CLIMB - STEP / 2); its square does not underflow in float32
 
 
 @takes_arrays
@@ -66,12 +66,14 @@ def causal_content_lambda(
         y[n] = sum_{m <= n} sum_k q[n, k] (exp(key[m, k] - M[n, k]) / Z[n, k]) value[m]
         Z[n, k] = sum_{m <= n} exp(key[m, k] - M[n, k])
 
-    Any M gives the same result. A chunk of positions uses one M, near its largest key and those before: the
-    weights are then products of one factor for n and one for m. M is a multiple of `STEP`, so that later keys
-    of the chunk hardly ever change how earlier results are rounded. Sums over all chunks before are kept as
-    matrices. Where a key exceeds all keys before it by `CLIMB` within a chunk, the first sums Z of this chunk
-    would vanish in float32. Chunks of one position, which take longer, then compute the same equations.
-    Exponents are at most `STEP / 2`, so that nothing overflows. Devices that share the tokens exchange sums.
+    The result does not depend on M. All positions of a chunk use the same M, near the largest key up to the
+    end of the chunk. Each key then needs one exponential, and not one for each n. M is a multiple of `STEP`,
+    so that later keys of the chunk rarely change how earlier results are rounded. Exponents are at most
+    `STEP / 2`, so they do not overflow. The sums over all earlier chunks are kept as matrices.
+
+    If the keys rise by `CLIMB` or more within a chunk, its first sums Z would underflow in float32. All
+    positions are then computed in chunks of one position, which takes longer. If devices share the tokens
+    of a sequence, each device gets the sums over the tokens of earlier devices.
 
         >>> query, key = jnp.ones((1, 3, 1, 1)), jnp.zeros((1, 3, 1, 1))
         >>> causal_content_lambda(query, key, jnp.array([0.0, 3.0, 6.0]).reshape(1, 3, 1, 1)).ravel()
@@ -111,12 +113,12 @@ def causal_content_lambda(
             jnp.full((b, k, u), NEVER, dtype),
         )
         start = tuple(like_shards(x, *arrays) for x in start)
-    else:  # the first axis is that of the devices, each with its own positions
+    else:  # the first axis counts the devices
         arrays = [jnp.moveaxis(x.reshape(b, n, own, *x.shape[2:]), 1, 0) for x in arrays]
         start = _before(*arrays[1:])
     each: Any = jax.vmap if n > 1 else lambda function: function
     arrays = [each(partial(pad, fill=fill))(x) for x, fill in zip(arrays, (0.0, NEVER, 0.0), strict=True)]
-    # The derivative recomputes a branch, so that it keeps nothing of the other one.
+    # The backward pass recomputes its branch, so that no arrays of the other branch are stored.
     branches = (jax.checkpoint(each(branch)) for branch in (whole, one_by_one))
     y = jax.lax.cond(each(_climb)(arrays[1]).max() < CLIMB, *branches, start, *arrays)
     y = y[:, :t] if n == 1 else jnp.moveaxis(y[:, :, :own], 0, 1).reshape(b, t, h, v)
@@ -124,7 +126,7 @@ def causal_content_lambda(
 
 
 def _before(key: Array, value: Array) -> tuple[Array, Array, Array]:
-    """Returns the sums over all devices before each one, see `_running`, of keys (n, b, t / n, k, u)."""
+    """Returns `before` of `_running` for each device, from keys (n, b, t / n, k, u)."""
     highest = jax.lax.stop_gradient(STEP * jnp.round(key.max(axis=2) / STEP))  # (n, b, k, u)
     weights = jnp.exp(key - highest[:, :, None])
     total, sums = weights.sum(axis=2), jnp.einsum("nbmku,nbmuv->nbkuv", weights, value)
@@ -137,7 +139,7 @@ def _before(key: Array, value: Array) -> tuple[Array, Array, Array]:
 
 
 def _climb(key: Array) -> Array:
-    """Returns by how much the running maximum of the keys rises within a chunk, at most. NEVER is no key."""
+    """Returns the largest rise of the keys' running maximum within any chunk, without padding (NEVER)."""
     key = jax.lax.stop_gradient(key)
     key = key.reshape(len(key), -1, CHUNK, *key.shape[2:])
     lowest = jnp.where(key > NEVER, key, jnp.full((), jnp.inf, key.dtype)).min(axis=2)
@@ -149,10 +151,13 @@ def _climb(key: Array) -> Array:
 def _running(
     before: tuple[Array, ...], arrays: tuple[Array, ...], size: int
 ) -> tuple[tuple[Array, ...], Array]:
-    """Computes results of positions from sums over those before them, in chunks of a size.
+    """Computes the results of all positions in chunks, and the sums up to the last position.
 
-    The sums are those of $exp(key - highest) value$ and of $exp(key - highest)$, with the multiple of `STEP`
-    next to the highest key.
+    Args:
+      before: over all earlier positions, the sums of $exp(key - highest) value$ and of
+        $exp(key - highest)$, and `highest`, the multiple of `STEP` next to the largest key.
+      arrays: query, key and value.
+      size: positions of a chunk.
     """
     query, key, value = (x.reshape(len(x), -1, size, *x.shape[2:]) for x in arrays)  # (b, c, size, ..)
     sums, total, highest = before  # (b, k, u, v), (b, k, u), (b, k, u)
@@ -220,8 +225,8 @@ def lambda_layer(
       method: of the position part. "shift" adds up shifted values, for few taps; "matrix" multiplies by the
         (banded) matrix of scores, a block of queries at a time; "fft" filters the values with one column of R
         after the other, in n log n steps. "auto" takes the cheapest by a count of operations that `python -m
-        benchmarks.mixers` bears out on CPU. Devices that share the tokens use "shift", with taps that reach
-        at most as far as the tokens of one device.
+        benchmarks.mixers` bears out on CPU. If devices share the tokens of a sequence,
+        only "shift" works ("auto" uses it), and no tap may reach further than the tokens of one device.
     Masking: a masked position gets no weight in the softmax and its value counts as zero.
     Raises: ValueError for shapes that do not fit, an even context, or an unknown method.
     Source: Bello, LambdaNetworks, arXiv 2102.08602; Optalysys' articles. Their listing permutes an image in a
@@ -288,7 +293,7 @@ def _relative(query: Array, value: Array, table: Array, causal: bool, method: st
 
 
 def _for_shares(axes: tuple[int, ...], table: tuple[int, ...], causal: bool, method: str) -> str:
-    """Returns the method in which devices need some tokens of their neighbours, as far as the taps reach."""
+    """Returns "shift", the only method for shared tokens, if the taps do not reach beyond the next device."""
     if method not in ("auto", "shift"):
         check_whole(f"method={method!r}", "method='auto'")
     if len(axes) > 1:

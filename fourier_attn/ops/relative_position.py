@@ -41,7 +41,8 @@ def _scores(query: Array, table: Array) -> Array:
 def _neighbours(x: Array, before: tuple[int, ...], taps: tuple[int, ...]) -> list[Array]:
     """Returns x at $n + r - before$ for each tap r, zero outside; positions are the axes after the first."""
     pads = [(f, r - 1 - f) for f, r in zip(before, taps, strict=True)]
-    if (n := shares()) > 1:  # each device gets the tokens beyond its own ones, and its shifts are its own
+    if (n := shares()) > 1:
+        # Each device gets the tokens next to its own, and then shifts without communication.
         (front, back), t = pads[0], x.shape[1] // n
         parts = x.reshape(len(x), n, t, *x.shape[2:])
         sides = _next(parts[:, :, t - front :], 1), parts, _next(parts[:, :, :back], -1)
@@ -56,7 +57,7 @@ def _neighbours(x: Array, before: tuple[int, ...], taps: tuple[int, ...]) -> lis
 
 
 def _next(parts: Array, step: int) -> Array:
-    """Moves parts (b, n, ..) to the next device, or to the one before; nothing comes to the first one."""
+    """Moves parts (b, n, ..) to the next device (step 1) or the previous one (-1), and fills with zeros."""
     pads = [(0, 0, 0), (step, -step, 0), *[(0, 0, 0)] * (parts.ndim - 2)]
     return jax.lax.pad(parts, jnp.zeros((), parts.dtype), pads)
 

@@ -26,8 +26,9 @@ Compute = Callable[[Any, Any, Any], Any]
 def make_in_parts(parts: int, placement: Placement) -> Callable[..., Any]:
     """Returns a function (compute, params, batch, key) -> (sums, answers) that computes a batch by parts.
 
-    `compute` has the arguments (params, rows, key). It returns sums, which are added over the parts, and
-    answers with an axis of rows, or () for none. Both have the same bits for any number of devices.
+    `compute` has the arguments (params, rows, key) and returns (sums, answers). The sums are added over the
+    parts. The answers have one row for each row of the batch; without answers, `compute` returns (). Sums and
+    answers have the same bits for any number of devices.
 
     Args:
       parts: number of parts, a power of two; the devices along `data` must divide it.
