@@ -63,7 +63,7 @@ def targets(results: Results) -> str:
             f"{significant(row[name] / 1e9)} GB" if name in row else "" for name in ("needed", "memory")
         ]
         bound = significant(1e3 * row["bound_s"]) if "bound_s" in row else ""
-        seconds = [significant(row[name]) if name in row else NOT_RUN for name in ("cpu_s", "seconds")]
+        seconds = [significant(row[name]) if name in row else "" for name in ("cpu_s", "seconds")]
         moved = _moved({"compiles": row["verdict"] != "refused"} | row)
         return [f"`{row['config']}`", row["target"], row["verdict"], *memory, moved, bound, *seconds]
 
