@@ -141,7 +141,7 @@ def _before(key: Array, value: Array) -> tuple[Array, Array, Array]:
 def _climb(key: Array) -> Array:
     """Returns the largest rise of the keys' running maximum within any chunk, without padding (NEVER)."""
     key = jax.lax.stop_gradient(key)
-    key = key.reshape(len(key), -1, CHUNK, *key.shape[2:])
+    key = key.reshape(key.shape[0], -1, CHUNK, *key.shape[2:])  # an exported program takes any batch
     lowest = jnp.where(key > NEVER, key, jnp.full((), jnp.inf, key.dtype)).min(axis=2)
     highest = jax.lax.cummax(key.max(axis=2), axis=1)
     before = jnp.pad(highest[:, :-1], ((0, 0), (1, 0), (0, 0), (0, 0)), constant_values=NEVER)
@@ -159,7 +159,7 @@ def _running(
       arrays: query, key and value.
       size: positions of a chunk.
     """
-    query, key, value = (x.reshape(len(x), -1, size, *x.shape[2:]) for x in arrays)  # (b, c, size, ..)
+    query, key, value = (x.reshape(x.shape[0], -1, size, *x.shape[2:]) for x in arrays)  # (b, c, size, ..)
     sums, total, highest = before  # (b, k, u, v), (b, k, u), (b, k, u)
     largest = jax.lax.stop_gradient(STEP * jnp.round(key.max(axis=2) / STEP))
     highest = jnp.concatenate([highest[:, None], largest], axis=1)
@@ -181,7 +181,7 @@ def _running(
     scaled = query[..., None] / jnp.maximum(totals + total[:, :, None], SMALLEST)[:, :, :, None]
     scores = jnp.tril(jnp.einsum("bcnhku,bcmku->bcuhnm", scaled, weights))
     y = jnp.einsum("bcuhnm,bcmuv->bcnhv", scores, value) + jnp.einsum("bcnhku,bckuv->bcnhv", scaled, sums)
-    return (*end, highest[:, -1]), y.reshape(len(y), -1, *y.shape[3:])
+    return (*end, highest[:, -1]), y.reshape(y.shape[0], -1, *y.shape[3:])
 
 
 @takes_arrays

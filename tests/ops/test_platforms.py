@@ -95,6 +95,19 @@ def test_every_mixer_is_exported(name: str) -> None:
         assert exported.platforms == PLATFORMS
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_lambda_layer_is_exported_for_any_number_of_rows(causal: bool) -> None:
+    (b,) = jax.export.symbolic_shape("b")
+    x, mask = normal(3, 40, 8), jnp.arange(40)[None] < jnp.array([[40], [33], [0]])
+    layer = MIXERS["lambda"](causal=causal)
+    params = layer.init(jax.random.key(0), x)
+    apply = jax.jit(lambda x, mask: layer.apply(params, x, mask=mask))
+    exported = jax.export.export(apply)(
+        *(jax.ShapeDtypeStruct((b, *a.shape[1:]), a.dtype) for a in (x, mask))
+    )
+    np.testing.assert_allclose(exported.call(x, mask), apply(x, mask), atol=1e-6)
+
+
 def test_a_training_step_is_exported() -> None:
     with jax.numpy_dtype_promotion("standard"):
         function, arguments = aot.training("hybrid", 2, 2, 16, size="tiny")
