@@ -46,7 +46,7 @@ def make_in_parts(parts: int, placement: Placement) -> Callable[..., Any]:
         _, (sums, answers) = jax.lax.scan(part, None, (split, keys))
         gathered = jax.tree.map(lambda x: jax.lax.all_gather(in_pairs(x), axes), sums)
         total = _apart(lambda x: jax.tree.map(in_pairs, x), batch["weight"], gathered)
-        return total, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), answers)
+        return total, jax.tree.map(lambda x: jax.lax.collapse(x, 0, 2), answers)
 
     def in_parts(compute: Compute, params: Any, batch: Any, key: Any) -> Any:
         return jax.shard_map(

@@ -142,6 +142,20 @@ def test_weights_that_are_not_finite() -> None:
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.sums))
 
 
+def test_rows_of_answers() -> None:
+    """They are in the order of the batch; the answers of language models have no columns."""
+    batch = {"weight": jax.numpy.ones(8), "number": jax.numpy.arange(8.0)}
+    in_parts = fixed_parts.make_in_parts(4, sharding.here())
+
+    def compute(_: Any, rows: Any, key: Any) -> Any:
+        return rows["number"].sum(), (rows["number"], jax.numpy.zeros((2, 0)))
+
+    total, (numbers, empty) = in_parts(compute, (), batch, jax.random.key(0))
+    assert total == 28
+    np.testing.assert_array_equal(numbers, np.arange(8))
+    assert empty.shape == (8, 0)
+
+
 def test_parts_that_are_no_power_of_two() -> None:
     with pytest.raises(ValueError, match="x has 3 parts; give a power of two"):
         fixed_parts.in_pairs(jax.numpy.ones(3))
