@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float
 from fourier_attn.choices import check_choice
 from fourier_attn.ops import relative_position
 from fourier_attn.ops.arguments import like_shards, takes_arrays, wide
-from fourier_attn.ops.token_shares import check_whole, shares
+from fourier_attn.ops.token_shares import check_whole, share_of, shares
 
 METHODS = ("auto", "shift", "matrix", "fft")
 NEVER = -1e30  # a logit that no real one comes near; finite, so that differences stay numbers
@@ -87,7 +87,7 @@ def causal_content_lambda(
     b, t, h, k = query.shape
     u, v = value.shape[2:]
     dtype, n = wide(query, key, value), shares()
-    own = t // n  # positions of a device
+    own = share_of(t)  # positions of a device
     chunks = -(-own // CHUNK)
     if 0 in (*query.shape, *value.shape):
         return jnp.zeros((b, t, h, v), value.dtype)
@@ -298,7 +298,7 @@ def _for_shares(axes: tuple[int, ...], table: tuple[int, ...], causal: bool, met
         check_whole(f"method={method!r}", "method='auto'")
     if len(axes) > 1:
         check_whole(f"grid={axes}", "a sequence")
-    most = (1 if causal else 2) * (math.prod(axes) // shares()) + 1
+    most = (1 if causal else 2) * share_of(math.prod(axes)) + 1
     if table[0] > most:
         check_whole(f"a position table with {table[0]} taps", f"a context of at most {most}")
     return "shift"

@@ -84,6 +84,22 @@ def by_token(x: Num[Array, "..."], *, tokens: int = -2) -> Num[Array, "..."]:
     return _constrain(x, tokens, tokens, "tokens")
 
 
+def share_of(count: int, what: str = "tokens") -> int:
+    """Returns how many of the tokens, or of other things, each device has.
+
+    >>> share_of(8)  # all, since there is no mesh
+    8
+
+    Args:
+      count: their number.
+      what: their name in an error message. Default "tokens".
+    Raises: ValueError if the devices cannot share them evenly.
+    """
+    if count % (n := shares()):
+        raise ValueError(f"{count} {what} do not divide by {AXIS}={n} of train.mesh; change one of the two")
+    return count // n
+
+
 def check_whole(what: str, cure: str) -> None:
     """Checks that no devices share tokens, for computations that need whole sequences on every device.
 
@@ -102,13 +118,9 @@ def check_whole(what: str, cure: str) -> None:
 
 
 def _constrain(x: Array, shared: int, whole: int, what: str) -> Array:
-    n = shares()
-    if n == 1 or 0 in x.shape:
+    if shares() == 1 or 0 in x.shape:
         return x
-    if x.shape[shared] % n:
-        raise ValueError(
-            f"{x.shape[shared]} {what} do not divide by tokens={n} of train.mesh; change one of the two"
-        )
+    share_of(x.shape[shared], what)
     first = min(shared % x.ndim, whole % x.ndim)
     axes: list[Any] = [PartitionSpec.UNCONSTRAINED] * first + [None] * (x.ndim - first)
     axes[shared] = AXIS

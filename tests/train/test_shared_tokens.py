@@ -172,6 +172,15 @@ def test_what_needs_whole_sequences_is_refused(layer: nn.Module, message: str) -
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_lambda_layer_refuses_tokens_that_devices_cannot_share(causal: bool) -> None:
+    layer, x = LambdaLayer(causal=causal), jnp.ones((1, 6, 8))
+    params = layer.init(jax.random.key(0), x)
+    mesh = jax.sharding.use_abstract_mesh(AbstractMesh((4,), ("tokens",)))
+    with mesh, pytest.raises(ValueError, match="6 tokens do not divide by tokens=4 of train.mesh"):
+        jax.eval_shape(layer.apply, params, x)
+
+
 def test_a_mixer_that_does_not_say_what_devices_share_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     class Own(nn.Module):
         @nn.compact
