@@ -43,6 +43,7 @@ def row(config: str, target: str, alone: bool) -> list[Row]:
       config: the configuration.
       target: the devices.
       alone: whether to record the elapsed seconds of the command, too.
+    Raises: RuntimeError if the command neither finishes nor refuses its input.
     """
     # A cached program would not be compiled again.
     environment = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "false"}
@@ -55,6 +56,8 @@ def row(config: str, target: str, alone: bool) -> list[Row]:
         )
         taken = {"cpu_s": round(cpu_seconds() - before, 1)}
         taken |= {"seconds": round(time.perf_counter() - begin, 1)} if alone else {}
+        if not file.exists() and done.returncode != 2:  # a crash says nothing about the configuration
+            raise RuntimeError(f"{' '.join(words)} ended with exit code {done.returncode}:\n{done.stderr}")
         if not file.exists():
             return [{"verdict": "refused", "why": " ".join(done.stderr.splitlines()[-1:])[:200]} | taken]
         report = json.loads(file.read_text())

@@ -1,5 +1,8 @@
 """The rows of `--mode=compile` for shipped configurations."""
 
+import shutil
+import sys
+
 import pytest
 
 from benchmarks import targets
@@ -23,3 +26,9 @@ def test_a_configuration_that_is_refused_has_the_reason() -> None:
     assert row["verdict"] == "refused"
     assert "--target=cpu:0 is invalid" in row["why"]
     assert row["seconds"] > 0
+
+
+def test_a_crash_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    with pytest.raises(RuntimeError, match="--target=cpu:2 ended with exit code 1:"):
+        targets.row("imdb_small:fnet", "cpu:2", alone=False)
