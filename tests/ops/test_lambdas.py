@@ -214,7 +214,7 @@ def test_running_softmax_across_chunks(
         exact = jax.tree.map(lambda x: jnp.asarray(np.asarray(x, np.float64)), (given, tangents, cotangent))
         expected = [np.asarray(x) for x in all_of(plain, *exact)]
     for y, z in zip([*each, *found], [expected[0], *expected], strict=True):
-        np.testing.assert_allclose(y, z, atol=2e-6 * max(1, np.abs(z).max()))  # sums in float32
+        np.testing.assert_allclose(y, z, atol=2e-6)  # sums in float32
 
 
 def test_tokens_masked_at_the_start_do_not_slow_a_running_softmax() -> None:
