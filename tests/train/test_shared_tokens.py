@@ -119,7 +119,8 @@ def test_training_with_split_tokens_is_that_of_one_device(names: tuple[str, ...]
         a_pass = CASES[name][2] * BLOCKS
         assert (one["exchanges"], eight["exchanges"]) == ([0, 0], [2 * a_pass, a_pass]), name
         # Lambda layers get a few tokens of their neighbours, and sums; nothing else moves but parameters.
-        allowed = 8 * T * 32 // 8 // 2 if "lambda" in name else 0  # half of the numbers of a device's tokens
+        # Sums have fewer numbers than the activations of a device's tokens, and gathered activations 4 times.
+        allowed = 8 * T * 32 // 8 if "lambda" in name else 0
         moved = [sizes for sizes in eight["gathered"] if math.prod(map(int, sizes.split(","))) > allowed]
         assert moved == [], name
 
