@@ -28,7 +28,7 @@ def test_a_configuration_that_is_refused_has_the_reason() -> None:
     assert row["seconds"] > 0
 
 
-def test_a_crash_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_is_not_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
     with pytest.raises(RuntimeError, match="--target=cpu:2 ended with exit code 1:"):
         targets.row("imdb_small:fnet", "cpu:2", alone=False)
