@@ -51,6 +51,7 @@ SHARED: dict[str, dict[str, Any]] = {  # mixers whose tokens can be split, for 2
     "global_filter": {"length": 262_144},
     "long_conv": {"length": 262_144},
     "afno": {},
+    "token_conv": {},
     "lambda": {},
     "attention": {"head_width": "split"},
     "circular": {},

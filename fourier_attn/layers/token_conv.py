@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float
 from fourier_attn.layers.cache import Cursor, keep_last
 from fourier_attn.layers.causality import check_causal
 from fourier_attn.layers.fields import from_data, not_an_option
-from fourier_attn.layers.shared_tokens import FEATURES, Shared
+from fourier_attn.layers.shared_tokens import TOKENS, Shared
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.patches import same_proportions
 from fourier_attn.ops.steps import convolve_step
@@ -58,7 +58,7 @@ class TokenConvolution(nn.Module):
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
     has_step: ClassVar[bool] = True  # see `fourier_attn.layers.cache`
-    shared: ClassVar[Shared] = FEATURES
+    shared: ClassVar[Shared] = TOKENS
 
     @nn.compact
     @takes_arrays

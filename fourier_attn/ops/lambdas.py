@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool, Float
 from fourier_attn.choices import check_choice
 from fourier_attn.ops import relative_position
 from fourier_attn.ops.arguments import like_shards, takes_arrays, wide
+from fourier_attn.ops.neighbours import check_reach
 from fourier_attn.ops.token_shares import check_whole, share_of, shares
 
 METHODS = ("auto", "shift", "matrix", "fft")
@@ -296,11 +297,7 @@ def _for_shares(axes: tuple[int, ...], table: tuple[int, ...], causal: bool, met
     """Returns "shift", the only method for shared tokens, if the taps do not reach beyond the next device."""
     if method not in ("auto", "shift"):
         check_whole(f"method={method!r}", "method='auto'")
-    if len(axes) > 1:
-        check_whole(f"grid={axes}", "a sequence")
-    most = (1 if causal else 2) * share_of(math.prod(axes)) + 1
-    if table[0] > most:
-        check_whole(f"a position table with {table[0]} taps", f"a context of at most {most}")
+    check_reach("a position table", axes, table[0], causal=causal, name="a context")
     return "shift"
 
 

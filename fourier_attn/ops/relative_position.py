@@ -14,13 +14,12 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from fourier_attn.ops.arguments import like_shards, takes_arrays, wide
 from fourier_attn.ops.derivatives import linear_map
+from fourier_attn.ops.neighbours import neighbours
 from fourier_attn.ops.platforms import by_platform, cpu_or_other
-from fourier_attn.ops.token_shares import shares
 from fourier_attn.ops.transforms import fast_size, irfftn, rfftn
 
 BLOCK = 128  # rows of the banded matrix at a time
@@ -38,30 +37,6 @@ def _scores(query: Array, table: Array) -> Array:
     return jnp.tensordot(query, flat.T, 1).reshape(*query.shape[:-1], u, *table.shape[:-2])
 
 
-def _neighbours(x: Array, before: tuple[int, ...], taps: tuple[int, ...]) -> list[Array]:
-    """Returns x at $n + r - before$ for each tap r, zero outside; positions are the axes after the first."""
-    pads = [(f, r - 1 - f) for f, r in zip(before, taps, strict=True)]
-    if (n := shares()) > 1:
-        # Each device gets the tokens next to its own, and then shifts without communication.
-        (front, back), t = pads[0], x.shape[1] // n
-        parts = x.reshape(len(x), n, t, *x.shape[2:])
-        sides = _next(parts[:, :, t - front :], 1), parts, _next(parts[:, :, :back], -1)
-        padded = jnp.concatenate(sides, axis=2)
-        return [padded[:, :, i : i + t].reshape(x.shape) for i in range(taps[0])]
-    padded = jnp.pad(x, [(0, 0), *pads, *[(0, 0)] * (x.ndim - 1 - len(taps))])
-    sizes = x.shape[1 : 1 + len(taps)]
-    return [
-        padded[(slice(None), *(slice(i, i + n) for i, n in zip(tap, sizes, strict=True)))]
-        for tap in np.ndindex(*taps)
-    ]
-
-
-def _next(parts: Array, step: int) -> Array:
-    """Moves parts (b, n, ..) to the next device (step 1) or the previous one (-1), and fills with zeros."""
-    pads = [(0, 0, 0), (step, -step, 0), *[(0, 0, 0)] * (parts.ndim - 2)]
-    return jax.lax.pad(parts, jnp.zeros((), parts.dtype), pads)
-
-
 def _shifted_sum(scores: Array, value: Array, before: tuple[int, ...], taps: tuple[int, ...]) -> Array:
     """Weights the neighbours of each position.
 
@@ -71,7 +46,7 @@ def _shifted_sum(scores: Array, value: Array, before: tuple[int, ...], taps: tup
       scores: S (b, *axes, h, u, prod(r)).
     """
     heads, units = (range(n) for n in scores.shape[-3:-1])
-    near = _neighbours(value, before, taps)
+    near = neighbours(value, before, taps)
     terms = (
         [scores[..., h, u, i, None] * x[..., u, :] for i, x in enumerate(near) for u in units] for h in heads
     )
@@ -82,10 +57,10 @@ def _shift_backward(before, taps, saved, g):
     """Derivatives are shifts again, and written as such: JAX's own would be padded sums."""
     scores, value = saved
     heads, units = (range(n) for n in scores.shape[-3:-1])
-    near = _neighbours(value, before, taps)
+    near = neighbours(value, before, taps)
     by_scores = [jnp.sum(g[..., h, :] * x[..., u, :], axis=-1) for h in heads for u in units for x in near]
     after = tuple(r - 1 - f for f, r in zip(before, taps, strict=True))
-    back = list(zip(_neighbours(scores, after, taps), _neighbours(g, after, taps), strict=True))[::-1]
+    back = list(zip(neighbours(scores, after, taps), neighbours(g, after, taps), strict=True))[::-1]
     terms = (
         [s[..., h, u, i, None] * c[..., h, :] for i, (s, c) in enumerate(back) for h in heads] for u in units
     )

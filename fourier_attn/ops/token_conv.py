@@ -1,12 +1,12 @@
 """Convolves a sequence of tokens with one short filter."""
 
-import itertools
 import math
 
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fourier_attn.ops.arguments import takes_arrays
+from fourier_attn.ops.neighbours import check_reach, neighbours
+from fourier_attn.ops.token_shares import shares
 
 
 @takes_arrays
@@ -35,7 +35,7 @@ def token_convolve(
       grid: (rows, cols) of an image. Default None, a sequence.
       causal: lets taps reach earlier tokens only. Default False.
     Raises: ValueError for an even number of taps unless causal, for causal with a grid, and for a grid that
-      does not fit.
+      does not fit. Where devices share the tokens, also for a grid, and for taps beyond the next device.
     Source: Torralba, Isola and Freeman, Foundations of Computer Vision, the chapter on transformers, eq. 1.6.
     """
     axes, t = tuple(grid or (x.shape[-2],)), x.shape[-2]
@@ -46,19 +46,10 @@ def token_convolve(
     if not causal and any(r % 2 == 0 for r in filter.shape):
         taps = " x ".join(map(str, filter.shape))
         raise ValueError(f"filter has r={taps} taps; make it odd, so that it has a centre")
-    last = [r - 1 for r in filter.shape]
-    ahead = [0 if causal else n // 2 for n in last]  # places that the filter reaches behind a token
-    image = x.reshape(*x.shape[:-2], *axes, x.shape[-1])
-    lead = x.ndim - 2
-    padded = jnp.pad(
-        image, [(0, 0)] * lead + [(n - a, a) for n, a in zip(last, ahead, strict=True)] + [(0, 0)]
-    )
-    w = filter.astype(x.dtype)
-
-    def term(tap: tuple[int, ...]) -> Array:
-        before = (n - i for n, i in zip(last, tap, strict=True))
-        near = tuple(slice(first, first + n) for first, n in zip(before, axes, strict=True))
-        return w[tap] * padded[(slice(None),) * lead + near]
-
-    first, *rest = itertools.product(*map(range, filter.shape))
-    return sum((term(tap) for tap in rest), term(first)).reshape(x.shape)
+    if shares() > 1:
+        check_reach("a filter", axes, filter.shape[0], causal=causal, name="taps")
+    ahead = [0 if causal else r // 2 for r in filter.shape]  # places that the filter reaches behind a token
+    before = tuple(r - 1 - a for r, a in zip(filter.shape, ahead, strict=True))
+    near = neighbours(x.reshape(math.prod(x.shape[:-2]), *axes, x.shape[-1]), before, filter.shape)
+    first, *rest = (w * y for w, y in zip(filter.astype(x.dtype).ravel(), reversed(near), strict=True))
+    return sum(rest, first).reshape(x.shape)

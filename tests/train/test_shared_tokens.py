@@ -17,6 +17,7 @@ from fourier_attn import config, model
 from fourier_attn.layers.attention import Attention
 from fourier_attn.layers.circular import CircularAttention
 from fourier_attn.layers.lambdas import LambdaLayer
+from fourier_attn.layers.token_conv import TokenConvolution
 from fourier_attn.model import MIXERS
 from fourier_attn.ops.fourier_shared import shared_mix
 from fourier_attn.ops.token_shares import by_token, exchange
@@ -38,7 +39,8 @@ CASES = {  # mixer, its fields, all-to-alls of a block in each direction
     "long_conv": ("long_conv", {"length": T}, 2),
     "long_conv, causal": ("long_conv", {"length": T, "causal": True}, 2),
     "afno": ("afno", {"blocks": 4}, 2),
-    "token_conv": ("token_conv", {}, 2),
+    "token_conv": ("token_conv", {}, 0),
+    "token_conv, causal": ("token_conv", {"taps": 4, "causal": True}, 0),
     "linear": ("linear", {"length": T}, 2),
     "linear, causal": ("linear", {"length": T, "causal": True, "use_bias": True}, 2),
     "random": ("random", {"length": T}, 2),
@@ -118,9 +120,10 @@ def test_training_with_split_tokens_is_that_of_one_device(names: tuple[str, ...]
         assert eight["losses"] == pytest.approx(one["losses"], rel=5e-6), name  # 6 digits: rounding grows
         a_pass = CASES[name][2] * BLOCKS
         assert (one["exchanges"], eight["exchanges"]) == ([0, 0], [2 * a_pass, a_pass]), name
-        # Lambda layers get a few tokens of their neighbours, and sums; nothing else moves but parameters.
+        # Short filters get a few tokens of the next device, and lambda layers sums; nothing else moves but
+        # parameters.
         # Sums have fewer numbers than the activations of a device's tokens, and gathered activations 4 times.
-        allowed = 8 * T * 32 // 8 if "lambda" in name else 0
+        allowed = 8 * T * 32 // 8 if name.startswith(("lambda", "token_conv")) else 0
         moved = [sizes for sizes in eight["gathered"] if math.prod(map(int, sizes.split(","))) > allowed]
         assert moved == [], name
 
@@ -159,6 +162,9 @@ def test_arrays_that_devices_cannot_share() -> None:
         (LambdaLayer(context=7), "a position table with 7 taps .*; use a context of at most 5, or"),
         (LambdaLayer(context=5, causal=True), "a position table with 5 taps .* of at most 3, or"),
         (LambdaLayer(table="pairs", context=0, length=8), "table of pairs .*; use table='relative', or"),
+        (TokenConvolution(taps=7), "a filter with 7 taps .*; use taps of at most 5, or"),
+        (TokenConvolution(taps=4, causal=True), "a filter with 4 taps .*; use taps of at most 3, or"),
+        (TokenConvolution(grid=(2, 4)), r"grid=\(2, 4\) .*; use a sequence, or"),
         (LambdaLayer(grid=(2, 4)), r"grid=\(2, 4\) .*; use a sequence, or"),
     ],
     ids=str,
