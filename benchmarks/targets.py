@@ -4,6 +4,9 @@ It writes the verdict, bytes, collectives, the lower bound and the CPU seconds o
 results/benchmarks/targets.json as soon as they are known. Rows of the same commit are not compiled again.
 Needs the extras aot-cuda and aot-tpu, but no accelerator. To compile for some targets only, name them after
 the command. On an idle machine, add `--alone` to record the elapsed seconds of each command, too.
+
+`python -m benchmarks.targets long` compiles one configuration for sequences of 1,048,576 tokens, which eight
+devices share, and writes targets-long.json.
 """
 
 import json
@@ -33,23 +36,38 @@ CONFIGS = (
     "lm:attention-wikitext2",
 )
 TARGETS = ("h100:4", "v5e:2x2", "cpu:8")
+LONG = "pretrain:fnet-base"
+LONG_TARGETS = ("h100:8", "v5e:2x4")
+LONG_OPTIONS = (
+    "--config.data.length=1048576",
+    "--config.model.positions=1048576",
+    "--config.model.positions_kind=none",  # a table for so many positions needs 13 GB with its optimiser
+    "--config.data.mask_rate=0.001",
+    "--config.data.batch=1",
+    "--config.model.dtype=bfloat16",
+    "--config.train.accumulate=1",
+    "--config.train.remat=block",
+    "--config.train.mesh=tokens=8",
+)
 KEPT = ("mesh", "batch", "blocks", "compiled_blocks", "verdict", "needed", "memory", "bound_s", "why")
 
 
-def row(config: str, target: str, alone: bool) -> list[Row]:
+def row(config: str, target: str, alone: bool, options: tuple[str, ...] = ()) -> list[Row]:
     """Runs one command in a separate process and returns its row.
 
     Args:
       config: the configuration.
       target: the devices.
       alone: whether to record the elapsed seconds of the command, too.
+      options: further words of the command.
     Raises: RuntimeError if the command neither finishes nor refuses its input.
     """
     # A cached program would not be compiled again.
     environment = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "false"}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "report.json"
-        words = ["-m", "fourier_attn.main", f"--config={config}", "--mode=compile", f"--target={target}"]
+        words = ["-m", "fourier_attn.main", f"--config={config}", "--mode=compile"]
+        words += [f"--target={target}", *options]
         begin, before = time.perf_counter(), cpu_seconds()
         done = subprocess.run(
             [sys.executable, *words, f"--output={file}"], env=environment, capture_output=True, text=True
@@ -82,17 +100,24 @@ def cases(targets: tuple[str, ...], alone: bool) -> Iterator[Case]:
             yield {"config": config, "target": target}, partial(row, config, target, alone)
 
 
+def long_cases(alone: bool) -> Iterator[Case]:
+    for target in LONG_TARGETS:
+        yield {"config": LONG, "target": target}, partial(row, LONG, target, alone, LONG_OPTIONS)
+
+
 def define_flags() -> None:
     flags.DEFINE_bool("alone", False, "record the elapsed seconds of each command, on an idle machine")
 
 
 def main(*targets: str) -> None:
-    for target in targets:
+    long, alone = targets == ("long",), flags.FLAGS.alone
+    for target in () if long else targets:
         check_choice("target", target, TARGETS)
-    packages = [DEVICES[parse(target).name].package for target in targets or TARGETS]
-    path = RESULTS / "targets.json"
+    chosen = LONG_TARGETS if long else targets or TARGETS
+    path = RESULTS / ("targets-long.json" if long else "targets.json")
+    packages = [DEVICES[parse(target).name].package for target in chosen]
     facts, known = facts_and_rows(path, *packages, setting="compiled, not run")
-    complete(path, facts, known, cases(targets or TARGETS, flags.FLAGS.alone))
+    complete(path, facts, known, long_cases(alone) if long else cases(chosen, alone))
 
 
 if __name__ == "__main__":

@@ -53,8 +53,13 @@ def compiled_training(results: Results) -> str:
     return table(head, lines) + notes(documents)
 
 
-def targets(results: Results) -> str:
-    """Tabulates `--mode=compile` of shipped configurations for several targets."""
+def targets(results: Results, name: str = "benchmarks/targets") -> str:
+    """Tabulates `--mode=compile` of shipped configurations for several targets.
+
+    Args:
+      results: the results.
+      name: of the file with the rows.
+    """
     head = ["configuration", "target", "verdict", "memory of each device: needed", "available"]
     head += ["collectives", "lower bound, ms", "CPU s", "seconds"]
 
@@ -67,7 +72,7 @@ def targets(results: Results) -> str:
         moved = _moved({"compiles": row["verdict"] != "refused"} | row)
         return [f"`{row['config']}`", row["target"], row["verdict"], *memory, moved, bound, *seconds]
 
-    return listed(results, "benchmarks/targets", head, cells)
+    return listed(results, name, head, cells)
 
 
 def compiled_shared(results: Results) -> str:

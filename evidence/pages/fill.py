@@ -99,6 +99,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "speed-fixed-parts": fixed_parts,
     "growth": partial(growth, name="benchmarks/growth-cpu"),
     "targets": targets,
+    "targets-long": partial(targets, name="benchmarks/targets-long"),
     "aot-mixers": compiled_mixers,
     "aot-lengths": compiled_lengths,
     "aot-shared": compiled_shared,

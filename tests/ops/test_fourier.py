@@ -139,6 +139,13 @@ def test_auto_is_chosen_by_platform_dtype_and_length(platform: str, dtype: str, 
     ]
 
 
+@pytest.mark.parametrize("platform", ["cuda", "tpu"])
+def test_auto_makes_no_huge_table(platform: str) -> None:
+    # The table of "monarch" has 2 t sqrt(t) numbers: 4 GB in bfloat16 for 2^20 tokens.
+    methods = [fourier.best_method(platform, 2**n, low=True, masked=False) for n in (16, 18, 20)]
+    assert methods == ["monarch", "rfft", "rfft"]
+
+
 def test_unknown_method() -> None:
     with pytest.raises(
         ValueError, match="method='dct' is unknown; choose one of auto, fft, rfft, matmul, monarch"

@@ -245,3 +245,12 @@ def test_a_slice_of_a_tpu() -> None:
     code, out, error = run(*toy, "--target=v5e:2x2", "--config.data.batch=1048576")
     assert code == 2, error
     assert "does not fit" in out
+
+
+def test_memory_that_this_machine_lacks_says_nothing_of_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise MemoryError("Unable to allocate 8.00 GiB")
+
+    monkeypatch.setattr(report, "compiled_facts", fail)
+    with pytest.raises(MemoryError, match="Unable to allocate"):
+        report.compile_for(small(), parse("cpu:1"), all_blocks=True)

@@ -12,7 +12,7 @@ from fourier_attn.train.distributed import sharding
 from fourier_attn.train.target import devices
 from fourier_attn.train.target.devices import Target
 from fourier_attn.train.target.program import KINDS
-from fourier_attn.train.target.step import Facts, compiled_facts, scaled_facts
+from fourier_attn.train.target.step import Facts, TargetFull, compiled_facts, scaled_facts
 
 RESERVED = 0.75  # share of a GPU's memory that JAX reserves by default
 CURE = "reduce data.batch or data.length, or set train.remat=block, train.accumulate or train.mesh"
@@ -41,7 +41,7 @@ def compile_for(config: Config, target: Target, all_blocks: bool = False) -> dic
             facts, blocks = compiled_facts(config, placement), config.model.depth
         else:
             facts, blocks = scaled_facts(config, placement)
-    except MemoryError as error:
+    except TargetFull as error:
         why = str(error)
         return report | {"fits": False, "why": why, "seconds": round(time.perf_counter() - begin, 1)}
     needed = sum(facts[name] for name in ("arguments", "new results", "temporary"))

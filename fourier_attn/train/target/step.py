@@ -65,13 +65,17 @@ def training_step(config: Config, placement: Placement | None = None) -> Step:
     return Step(step, (state, batch, key))
 
 
+class TargetFull(Exception):
+    """Says that the devices of the target lack memory; `MemoryError` is about this machine."""
+
+
 def compiled_facts(config: Config, placement: Placement) -> Facts:
     """Compiles the training step of a configuration, and returns its facts for each device.
 
     Args:
       config: the configuration with the options of the data.
       placement: the devices.
-    Raises: ValueError if the compiler refuses the step, and `MemoryError` if it lacks memory.
+    Raises: ValueError if the compiler refuses the step, and `TargetFull` if the devices lack memory for it.
     """
     step = training_step(config, placement)
     platform: str = placement.mesh.devices.flat[0].platform
@@ -102,7 +106,7 @@ def _compiled(traced: Any) -> Any:
     except Exception as error:
         first = " ".join(str(error).split())[:300]
         if "RESOURCE_EXHAUSTED" in str(error):
-            raise MemoryError(first) from error
+            raise TargetFull(first) from error
         raise ValueError(f"the compiler refuses this training step ({first}); change the mixer") from error
 
 
