@@ -48,7 +48,7 @@ from evidence.pages.readme_table import readme_table
 from evidence.pages.run_tables import evidence, padding, recall_on_engines, robustness, runs
 from evidence.pages.skill_predictions import verdicts_table
 from evidence.pages.skills import equal_table, recall_table, skills_table
-from evidence.pages.timings import SPEED, fixed_parts, growth, kept, speed, values
+from evidence.pages.timings import SPEED, fixed_parts, generation, growth, kept, speed, values
 from evidence.pages.values import VALUES
 from evidence.report.stability import stability
 from fourier_attn import atomic, command, paths
@@ -97,6 +97,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "speed-loop": lambda r: values(r, "benchmarks/loop-cpu", "benchmarks/startup-cpu"),
     "speed-allocator": partial(kept, name="benchmarks/allocator-cpu"),
     "speed-fixed-parts": fixed_parts,
+    "speed-generate": generation,
     "growth": partial(growth, name="benchmarks/growth-cpu"),
     "targets": targets,
     "targets-long": partial(targets, name="benchmarks/targets-long"),

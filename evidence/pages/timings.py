@@ -138,6 +138,23 @@ def fixed_parts(results: Results) -> str:
     return listed(results, "benchmarks/fixed-parts-cpu", head, cells)
 
 
+def generation(results: Results) -> str:
+    """Tabulates the time of continuing a text with cached state, and with the whole network each time."""
+    head = [
+        "mixer",
+        "cached, ms",
+        "whole network, ms",
+        "times faster (lowest to highest)",
+        "ms per token, cached",
+    ]
+
+    def cells(row: Row) -> list[str]:
+        line = [row["mixer"], *(significant(row[f"{side}_ms"]) for side in ("ours", "other"))]
+        return [*line, times_faster(row), significant(row["ms_per_token"])]
+
+    return listed(results, "benchmarks/generate-cpu", head, cells)
+
+
 def growth(results: Results, name: str) -> str:
     """Tabulates time and memory of each mixer over the number of tokens, and their growth."""
     document = results.document(name)

@@ -325,6 +325,7 @@ VALUES: dict[str, Callable[[Results], str]] = {
     "faster-circular": faster("benchmarks/mixers-circular-cpu", "convolutional attention / articles'", BOTH),
     "faster-lambda": faster("benchmarks/mixers-lambda-cpu", "lambda / grouped convolution", BOTH),
     "slower-causal": faster("benchmarks/mixers-lambda-cpu", "lambda: causal / not causal", inverse=True),
+    "faster-fourier-torch": faster("benchmarks/peer-ops-cpu", "Fourier mixing / fft"),
     "slower-attention": faster("benchmarks/peer-ops-cpu", "attention / scaled", inverse=True),
     "faster-circular-torch": faster("benchmarks/mixers-torch-cpu", "convolutional attention"),
     "faster-lambda-torch": faster("benchmarks/mixers-torch-cpu", "lambda"),
