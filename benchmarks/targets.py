@@ -41,7 +41,7 @@ LONG_TARGETS = ("h100:8", "v5e:2x4")
 LONG_OPTIONS = (
     "--config.data.length=1048576",
     "--config.model.positions=1048576",
-    "--config.model.positions_kind=none",  # a table for so many positions needs 13 GB with its optimiser
+    "--config.model.positions_kind=none",  # a table would need 13 GB with its optimizer
     "--config.data.mask_rate=0.001",
     "--config.data.batch=1",
     "--config.model.dtype=bfloat16",
@@ -85,7 +85,8 @@ def row(config: str, target: str, alone: bool, options: tuple[str, ...] = ()) ->
         for kind in KINDS.split("|")
         if facts.get(f"{kind} count")
     }
-    return [{name: report[name] for name in KEPT if name in report} | {"collectives": moved} | taken]
+    kept = {name: report[name] for name in KEPT if name in report}
+    return [kept | {"collectives": moved} | taken | ({"options": options} if options else {})]
 
 
 def cpu_seconds() -> float:

@@ -19,7 +19,7 @@ from fourier_attn.ops.token_shares import shares
 from fourier_attn.ops.transforms import batchwise
 
 METHODS = ("auto", "fft", "rfft", "matmul", "monarch")
-LONGEST_MONARCH = 2**16  # tokens for which "auto" uses "monarch", whose table has $2 t t2$ numbers
+LARGEST_TABLE = 2**25  # numbers in the table of "monarch", $2 t t2$, up to which "auto" chooses it
 
 
 def _rfft(x: Float[Array, "*b t d"]) -> Float[Array, "*b t d"]:
@@ -55,18 +55,24 @@ def best_method(platform: str, t: int, *, low: bool, masked: bool, sized: bool =
         return "matmul" if t <= (256 if units else 16) else "rfft"
     if not units:
         return "rfft"
-    return "matmul" if t <= 1024 else "monarch" if divisor(t) >= 16 and t <= LONGEST_MONARCH else "rfft"
+    return "matmul" if t <= 1024 else "monarch" if _splits(t) else "rfft"
 
 
 def _best_on_tpu(t: int, *, low: bool, masked: bool) -> str:
     """Returns the method that the compiler's estimates for a v5e prefer."""
     if masked:
         return "matmul" if t <= (512 if low else 256) else "rfft"
-    if divisor(t) < 16:
+    if not _splits(t):
         return "matmul" if t <= (2048 if low else 1024) else "rfft"
     if t <= (512 if low else 128):
         return "matmul"
-    return "monarch" if t < 16384 or (low and t <= LONGEST_MONARCH) else "rfft"
+    return "monarch" if low or t < 16384 else "rfft"
+
+
+def _splits(t: int) -> bool:
+    """Says whether t has factors for "monarch" that are large enough, and a table that is small enough."""
+    first = divisor(t)
+    return first >= 16 and 2 * t * (t // first) <= LARGEST_TABLE
 
 
 @lru_cache
@@ -162,15 +168,15 @@ def fourier_mix(
 
             CPU, any dtype (measured)          "rfft"; with lengths "matmul" to t = 16, then "rfft"
             GPU, float32 (estimate)            the same
-            GPU, bfloat16 (estimate)           "matmul" to t = 1024, then "monarch" to t = 65,536, or "rfft"
-                                               where t has no divisor from 16 to sqrt(t); then "rfft"; with
-                                               lengths "matmul" to t = 256, then "rfft"
+            GPU, bfloat16 (estimate)           "matmul" to t = 1024, then "monarch", or "rfft" where t has no
+                                               divisor from 16 to sqrt(t) or the table exceeds 2^25 numbers;
+                                               with lengths "matmul" to t = 256, then "rfft"
             TPU, float32 (the compiler's       "matmul" to t = 128, "monarch" below 16,384, then "rfft";
             estimate for v5e)                  without such a divisor "matmul" to t = 1024, then "rfft";
                                                with lengths "matmul" to t = 256, then "rfft"
-            TPU, bfloat16 (the same)           "matmul" to t = 512, then "monarch" to t = 65,536, then
-                                               "rfft"; without such a divisor "matmul" to t = 2048, then
-                                               "rfft"; with lengths "matmul" to t = 512, then "rfft"
+            TPU, bfloat16 (the same)           "matmul" to t = 512, then "monarch"; without such a divisor or
+                                               table "matmul" to t = 2048, then "rfft"; with lengths "matmul"
+                                               to t = 512, then "rfft"
 
         Where devices share the tokens (`fourier_attn.ops.token_shares`), it is always a transform in float32.
         `python -m benchmarks.fourier` measures; `python -m benchmarks.aot v5e` has the compiler's cycles.

@@ -15,7 +15,7 @@ def neighbours(x: Num[Array, "b ..."], before: tuple[int, ...], taps: tuple[int,
     """Returns x at $n + r - before$ for each tap r, zero outside.
 
     Where devices share the tokens, each device gets the few tokens next to its own from its neighbours, and
-    then shifts without communication.
+    then shifts without communication. Call `check_reach` first there.
 
         >>> [y.ravel().tolist() for y in neighbours(jnp.array([[1, 2, 3]]), (1,), (2,))]
         [[0, 1, 2], [1, 2, 3]]

@@ -141,8 +141,8 @@ def test_auto_is_chosen_by_platform_dtype_and_length(platform: str, dtype: str, 
 
 @pytest.mark.parametrize("platform", ["cuda", "tpu"])
 def test_auto_makes_no_huge_table(platform: str) -> None:
-    # The table of "monarch" has 2 t sqrt(t) numbers: 4 GB in bfloat16 for 2^20 tokens.
-    methods = [fourier.best_method(platform, 2**n, low=True, masked=False) for n in (16, 18, 20)]
+    # The table of "monarch" has 2 t t2 numbers: 4 GB in bfloat16 for 2^20 tokens, 1 GB for 16 * 4093.
+    methods = [fourier.best_method(platform, t, low=True, masked=False) for t in (2**16, 2**20, 16 * 4093)]
     assert methods == ["monarch", "rfft", "rfft"]
 
 

@@ -17,7 +17,7 @@ from conftest import ROOT, run_here
 from fourier_attn import config, data, family, main
 from fourier_attn.data.expected import expected_batch, expected_lengths
 from fourier_attn.train.distributed import sharding
-from fourier_attn.train.target import devices, report
+from fourier_attn.train.target import devices, report, step
 from fourier_attn.train.target.devices import parse
 from fourier_attn.train.target.program import products
 from fourier_attn.train.target.step import compiled_facts, scaled_facts
@@ -254,3 +254,12 @@ def test_memory_that_this_machine_lacks_says_nothing_of_the_target(monkeypatch: 
     monkeypatch.setattr(report, "compiled_facts", fail)
     with pytest.raises(MemoryError, match="Unable to allocate"):
         report.compile_for(small(), parse("cpu:1"), all_blocks=True)
+
+
+def test_a_compiler_without_memory_on_this_machine_refuses_nothing() -> None:
+    class Traced:
+        def lower(self) -> None:
+            raise MemoryError("Unable to allocate 8.00 GiB")
+
+    with pytest.raises(MemoryError, match="Unable to allocate"):
+        step._compiled(Traced())

@@ -66,7 +66,7 @@ def training_step(config: Config, placement: Placement | None = None) -> Step:
 
 
 class TargetFull(Exception):
-    """Says that the devices of the target lack memory; `MemoryError` is about this machine."""
+    """Is raised if a step does not fit the memory of the target; a `MemoryError` is about this machine."""
 
 
 def compiled_facts(config: Config, placement: Placement) -> Facts:
@@ -103,6 +103,8 @@ def compiled_facts(config: Config, placement: Placement) -> Facts:
 def _compiled(traced: Any) -> Any:
     try:
         return traced.lower().compile()
+    except MemoryError:
+        raise
     except Exception as error:
         first = " ".join(str(error).split())[:300]
         if "RESOURCE_EXHAUSTED" in str(error):
