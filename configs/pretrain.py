@@ -12,7 +12,7 @@ published base and large models used far more.
 
 Command: `python -m fourier_attn.main --config=configs/pretrain.py:fnet-mini`.
 
-Not run to its end: `fnet-mini` (expected cost: 1.5 core-hours).
+Not run to its end: `fnet-mini` (expected cost: 0.64 core-hours).
 """
 
 from fourier_attn.config import Config

@@ -26,16 +26,16 @@ RATES = {
 # Networks that GLUE starts from, and the expected core-hours of their pre-training. The hybrid of size mini
 # has two Fourier blocks, as "hybrid-3" in size tiny.
 NETWORKS = {
-    "ff-tiny": 0.33,
-    "fnet-tiny": 0.35,
-    "linear-tiny": 0.36,
-    "random-tiny": 0.36,
-    "hybrid-3-tiny": 0.5,
-    "bert-tiny": 0.5,
-    "bert-5e-4-tiny": 0.5,
-    "fnet-mini": 1.5,
-    "hybrid-mini": 1.9,
-    "bert-mini": 2.3,
+    "ff-tiny": 0.14,
+    "fnet-tiny": 0.15,
+    "linear-tiny": 0.16,
+    "random-tiny": 0.16,
+    "hybrid-3-tiny": 0.21,
+    "bert-tiny": 0.21,
+    "bert-5e-4-tiny": 0.21,
+    "fnet-mini": 0.64,
+    "hybrid-mini": 0.8,
+    "bert-mini": 0.97,
 }
 # Tasks of GLUE, and the expected core-hours of a network of size mini.
 GLUE = {"rte": 0.055, "mrpc": 0.055, "stsb": 0.08, "cola": 0.11, "sst2": 0.5}
