@@ -1,6 +1,7 @@
 """Shifts arrays by the few places of a short filter, also where devices share the tokens."""
 
 import itertools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -62,6 +63,6 @@ def check_reach(what: str, axes: tuple[int, ...], taps: int, *, causal: bool, na
     """
     if len(axes) > 1:
         check_whole(f"grid={axes}", "a sequence")
-    most = (1 if causal else 2) * share_of(axes[0]) + 1
+    most = (1 if causal else 2) * share_of(math.prod(axes)) + 1
     if taps > most:
         check_whole(f"{what} with {taps} taps", f"{name} of at most {most}")

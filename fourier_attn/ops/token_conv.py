@@ -1,6 +1,8 @@
 """Convolves a sequence of tokens with one short filter."""
 
+import functools
 import math
+import operator
 
 from jaxtyping import Array, Float
 
@@ -51,5 +53,5 @@ def token_convolve(
     ahead = [0 if causal else r // 2 for r in filter.shape]  # places that the filter reaches behind a token
     before = tuple(r - 1 - a for r, a in zip(filter.shape, ahead, strict=True))
     near = neighbours(x.reshape(math.prod(x.shape[:-2]), *axes, x.shape[-1]), before, filter.shape)
-    first, *rest = (w * y for w, y in zip(filter.astype(x.dtype).ravel(), reversed(near), strict=True))
-    return sum(rest, first).reshape(x.shape)
+    terms = [w * y for w, y in zip(filter.astype(x.dtype).ravel(), reversed(near), strict=True)]
+    return functools.reduce(operator.add, terms).reshape(x.shape)
