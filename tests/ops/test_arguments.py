@@ -151,6 +151,7 @@ def arguments(b: int = 2, t: int = 6, d: int = 4, s: int = 5) -> dict[str, dict[
         "steps.content_sums_step": {"before": sums, "key": normal(b, 1, d, 1), "value": normal(b, 1, 1, 3)},
         "steps.lambda_step": {"query": normal(b, 2, d), "sums": sums, "window": keys["value"]}
         | {"position": normal(t, d, 1)},
+        "neighbours.neighbours": {"x": x, "before": (1,), "taps": (3,)},
         "token_conv.token_convolve": {"x": x, "filter": normal(3)},
         **{f"sharded_fft.{name}": {"x": x} for name in ("fft", "ifft", "fft2", "ifft2", "rfft")},
         "sharded_fft.irfft": {"x": x, "n": 2 * d - 1},
