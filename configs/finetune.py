@@ -8,8 +8,8 @@ starts from another run. For published weights, give `--config.init_from=model.s
 --config.data.tokenizer=spiece.model --config.data.length=512 --config.data.buckets="()"`. Without `init_from`
 the same network, fnet-mini, is trained from scratch. Texts are cut after 128 tokens.
 
-Not run to their end: `rte` and `mrpc` (expected cost: 0.055 core-hours each), `stsb` and `cola` (expected
-cost: 0.1 core-hours each), `sst2` (expected cost: 0.5 core-hours).
+Not run to their end: `rte`, `mrpc`, `stsb` and `cola` (expected cost: 0.06 core-hours each), `sst2` (expected
+cost: 0.16 core-hours).
 """
 
 from fourier_attn.config import Config
