@@ -252,7 +252,9 @@ def test_memory_that_this_machine_lacks_says_nothing_of_the_target(monkeypatch: 
         raise MemoryError("Unable to allocate 8.00 GiB")
 
     monkeypatch.setattr(report, "compiled_facts", fail)
-    with pytest.raises(MemoryError, match="Unable to allocate"):
+    with pytest.raises(
+        MemoryError, match="this machine lacks the memory .*Unable to allocate .*; use one with more"
+    ):
         report.compile_for(small(), parse("cpu:1"), all_blocks=True)
 
 

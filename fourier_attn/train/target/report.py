@@ -26,7 +26,8 @@ def compile_for(config: Config, target: Target, all_blocks: bool = False) -> dic
       target: the devices; the process needs their `environment`.
       all_blocks: whether to compile all blocks instead of a few; default False.
     Returns: the quantities by name. Bytes are those of one device.
-    Raises: ValueError for a configuration or a target that cannot be used.
+    Raises: ValueError for a configuration or a target that cannot be used, and MemoryError if this machine
+      lacks the memory to compile the step.
     """
     begin = time.perf_counter()
     configuration.check(config)
@@ -44,6 +45,11 @@ def compile_for(config: Config, target: Target, all_blocks: bool = False) -> dic
     except TargetFull as error:
         why = str(error)
         return report | {"fits": False, "why": why, "seconds": round(time.perf_counter() - begin, 1)}
+    except MemoryError as error:
+        raise MemoryError(
+            f"this machine lacks the memory to compile the step ({str(error) or 'no details'}); use one with "
+            "more, or reduce data.length"
+        ) from error
     needed = sum(facts[name] for name in ("arguments", "new results", "temporary"))
     report |= {"compiled_blocks": blocks, "needed": needed, "fits": needed <= target.memory, "facts": facts}
     return report | _bound(facts, target) | {"seconds": round(time.perf_counter() - begin, 1)}
