@@ -30,6 +30,7 @@ from fourier_attn import atomic, command, paths
 Row = dict[str, Any]
 ROOT = Path(__file__).parent.parent
 WORKER = "FOURIER_ATTN_GPU_WORKER"  # set in the process that measures
+KINDS = ("error", "time", "resume", "step", "run")  # of rows
 GRACE = 15.0  # seconds in which training runs save a checkpoint
 MOST = 64 * 2**20  # bytes of the sources and the packed folder together
 # Dependencies that a machine with JAX, Flax, Optax, Orbax and PyTorch usually lacks.
@@ -43,6 +44,12 @@ MANYLINUX = ("_2_28", "_2_27", "_2_24", "_2_17", "2014")
 
 def define_flags() -> None:
     flags.DEFINE_enum("part", None, ["1", "2", "3"], "what to measure")
+    flags.DEFINE_multi_enum(
+        "only",
+        [],
+        KINDS,
+        "kinds of rows to measure; default: all. Only errors and runs may share the machine",
+    )
     flags.DEFINE_float("minutes", 8.0, "time after which the command has ended")
     flags.DEFINE_string("out", None, "folder of the results, and of the runs of part 3")
     flags.DEFINE_bool("tiny", False, "small sizes on the CPU, as a test")
@@ -162,7 +169,8 @@ def measure(file: Path, before: Row, packed: Path | None) -> None:
         data = packed and packed.resolve() / "data"
         cases = gpu_training.run_cases(options.tiny, file.parent / "runs", data)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # an exit removes temporary folders
-    guarded = ((case, partial(attempt, measure_it)) for case, measure_it in cases)
+    kinds = options.only or KINDS
+    guarded = ((case, partial(attempt, measure_it)) for case, measure_it in cases if case["part"] in kinds)
     complete(file, facts, before.get("rows", []), guarded)
 
 

@@ -34,11 +34,11 @@ from fourier_attn.train.target.step import training_step
 ENCODERS = {
     "fnet": ("fnet", None),
     "bert, cudnn": ("bert", "cudnn"),
-    "bert, xla": ("bert", "xla"),
-    "bert, xla, dropout": ("bert", None),
     "hybrid": ("hybrid", None),
     "lambda": ("lambda", None),
+    "bert, xla": ("bert", "xla"),
     "circular": ("circular", None),
+    "bert, xla, dropout": ("bert", None),
 }
 STEPS = ((32, 512), (8, 2048), (2, 8192))  # batch size and tokens
 REPEATABLE = "--xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0"
@@ -56,8 +56,8 @@ def step_cases(tiny: bool) -> Iterator[Case]:
     for flags in ("",) if tiny else ("", REPEATABLE):
         facts = {"part": "resume", "what": KILLED, "flags": flags}
         yield facts, partial(resume, SHORT if tiny else (), flags)
-    for b, t in ((2, 16),) if tiny else STEPS:
-        for what in ("lambda",) if tiny else ENCODERS:
+    for what in ("lambda",) if tiny else ENCODERS:
+        for b, t in ((2, 16),) if tiny else STEPS:
             facts = {"part": "step", "what": what, "batch": b, "t": t}
             yield facts, partial(alone, what, b, t, tiny)
 

@@ -43,7 +43,9 @@ def command(words: Sequence[str] | None = None) -> str:
 def commit() -> str | None:
     """Returns the commit of the source tree that the package is used from, with "+" if it was changed since.
 
-    Results do not count as changes: what one measurement writes says nothing about the next.
+    Results do not count as changes: what one measurement writes says nothing about the next. Without a Git
+    repository, for example in a container, it is that of the environment variable FOURIER_ATTN_COMMIT, or
+    None.
     """
 
     def git(*words: str) -> str:
@@ -55,7 +57,7 @@ def commit() -> str | None:
         changed = git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)results")
         return git("rev-parse", "HEAD") + ("+" if changed else "")
     except (OSError, subprocess.CalledProcessError):
-        return None
+        return os.environ.get("FOURIER_ATTN_COMMIT") or None
 
 
 def hardware() -> dict[str, Any]:

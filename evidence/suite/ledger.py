@@ -151,9 +151,18 @@ def usage(directory: Path) -> dict[str, Any]:
     }
 
 
+def on_accelerator(finding: Finding) -> bool:
+    """Returns whether a cell was trained on a GPU or TPU."""
+    return bool((finding["hardware"] or {}).get("accelerator"))
+
+
 def core_hours(finding: Finding) -> float | None:
-    """Returns the core-hours of a cell; None if a process was killed, which could not note its time."""
-    if not finding["cpu_seconds"] or finding["counted"] < finding["processes"]:
+    """Returns the core-hours of a cell.
+
+    It is None for a cell of a GPU, and if a process was killed, which could not note its time.
+    """
+    unknown = not finding["cpu_seconds"] or finding["counted"] < finding["processes"]
+    if unknown or on_accelerator(finding):
         return None
     return finding["cpu_seconds"] / HOUR
 
@@ -168,8 +177,9 @@ def least_core_hours(findings: Sequence[Finding]) -> float | None:
 
 
 def examples_per_s(findings: Sequence[Finding]) -> float | None:
-    """Returns the speed of the fastest epoch of training, for the same reason."""
-    speeds = (entry["train"].get("examples_per_s") for finding in findings for entry in finding["epochs"])
+    """Returns the speed of the fastest epoch of training on a CPU, for the same reason."""
+    on_cpu = [finding for finding in findings if not on_accelerator(finding)]
+    speeds = (entry["train"].get("examples_per_s") for finding in on_cpu for entry in finding["epochs"])
     return max((speed for speed in speeds if speed), default=None)
 
 
