@@ -23,7 +23,7 @@ RATES = {
     "bert": "1e-3",
     "bert-half": "5e-4",  # half of BERT's best rate, at which bert-tiny did not train
 }
-# Pre-trained networks, and the expected core-hours of their training. The hybrid of size mini has two Fourier
+# Networks that GLUE starts from, and the expected core-hours of their pre-training. The hybrid of size mini has two Fourier
 # blocks, as "hybrid-3" in size tiny.
 NETWORKS = {
     "ff-tiny": 0.14,
@@ -33,18 +33,13 @@ NETWORKS = {
     "hybrid-3-tiny": 0.21,
     "bert-tiny": 0.21,
     "bert-half-tiny": 0.21,
-    "ff-mini": 0.6,
     "fnet-mini": 0.64,
-    "linear-mini": 0.7,
-    "random-mini": 0.7,
     "hybrid-mini": 0.8,
     "bert-mini": 0.97,
-    "bert-half-mini": 0.97,
 }
-# GLUE starts from those of size mini.
-FINE_TUNED = tuple(name for name in NETWORKS if name.endswith("-mini"))
-# Tasks of GLUE, and the expected core-hours of one network.
+# Tasks of GLUE, and the expected core-hours of a network of size mini.
 GLUE = {"rte": 0.055, "mrpc": 0.06, "stsb": 0.06, "cola": 0.055, "sst2": 0.16}
+SHARES = {"tiny": 0.25, "mini": 1.0}  # costs in proportion to those of size mini
 
 
 def start(network: str) -> str:
@@ -76,7 +71,7 @@ def stability() -> tuple[Model, ...]:
 
 
 def pretrained() -> tuple[Model, ...]:
-    """Returns the networks that are pre-trained on all texts, with one seed.
+    """Returns the networks that GLUE starts from, pre-trained with one seed.
 
     Size mini is twice as wide as tiny, and trains at half its learning rate.
     """
@@ -95,15 +90,15 @@ def _pretrained(network: str, core_hours: float) -> Model:
 
 
 def glue() -> tuple[Model, ...]:
-    """Returns each pre-trained network of size mini on each task of GLUE, and fnet-mini from scratch."""
+    """Returns each pre-trained network on each task of GLUE, and fnet-mini from scratch."""
     return tuple(
         Model(
             f"{task}-{name}",
-            core_hours,
+            SHARES["tiny" if "tiny" in name else "mini"] * core_hours,
             f"configs/finetune.py:{task}",
             task=task,
-            start=start(name) if name in FINE_TUNED else "",
+            start=start(name) if name in NETWORKS else "",
         )
         for task, core_hours in GLUE.items()
-        for name in ("fnet-mini-scratch", *FINE_TUNED)
+        for name in ("fnet-mini-scratch", *NETWORKS)
     )

@@ -231,7 +231,7 @@ def test_cells_that_go_on_from_weights_need_these(tmp_path: Path) -> None:
         train.check_start(tmp_path / PRETRAINED, Ledger(tmp_path))
     assert {cell.start for cell in cells.cells("glue")} == {
         "",
-        *map(pretraining.start, pretraining.FINE_TUNED),
+        *map(pretraining.start, pretraining.NETWORKS),
     }
     assert {cell.name for cell in cells.cells("pretrain")} >= {
         c.start for c in cells.cells("glue") if c.start
