@@ -101,7 +101,7 @@ def step_row(what: str, b: int, t: int, tiny: bool) -> Row:
         state = program(state, batch, key)
         return state.step + 0  # the next call donates the state
 
-    seconds = interleave({"": side}, rounds=2 if tiny else 10, calls=1 if tiny else 5)[""]
+    seconds = interleave({"": side}, rounds=2 if tiny else 10, calls=2 if tiny else 5)[""]
     row = milliseconds(seconds) | {"tokens_per_s": round(b * t / statistics.median(seconds))}
     peak = (jax.local_devices()[0].memory_stats() or {}).get("peak_bytes_in_use")
     megabytes = {"predicted_mb": predicted, "peak_mb": peak}

@@ -50,6 +50,7 @@ from evidence.pages.skill_predictions import verdicts_table
 from evidence.pages.skills import equal_table, recall_table, skills_table
 from evidence.pages.timings import SPEED, fixed_parts, generation, growth, kept, speed, values
 from evidence.pages.values import VALUES
+from evidence.report.glue import pretrained_table
 from evidence.report.stability import stability
 from fourier_attn import atomic, command, paths
 from fourier_attn.choices import check_choice
@@ -76,6 +77,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "articles": partial(evidence, tier="2", whole=True),
     "sst2": partial(evidence, tier="sst2", whole=True),
     "listops": partial(evidence, tier="listops", whole=True),
+    "pretrained": pretrained_table,
     "claims": partial(claims, tier="1"),
     "all-claims": claim_table,
     "starts": partial(validation_curves, tier="1"),

@@ -1,6 +1,7 @@
 """Makes the tables of measurements on a GPU, from the files that `benchmarks.gpu` writes."""
 
 from collections.abc import Callable
+from functools import partial
 
 from evidence.pages.markdown import NOT_RUN, Results, Row, notes, significant, table
 
@@ -57,6 +58,25 @@ def gpu_runs(results: Results) -> str:
     return _whole(results, 3, ["configuration", "epochs", "result"], lines)
 
 
+def gpu_ratio(results: Results, of: tuple[str, ...], to: tuple[str, ...], dtype: str, t: int) -> str:
+    """Returns how many times as long the fastest of some methods takes as the fastest of others.
+
+    Args:
+      results: the files of results.
+      of, to: the methods, as `benchmarks.gpu_ops` names them.
+      dtype: dtype of the tokens.
+      t: number of tokens.
+    """
+    rows = [row for row in _rows(results, 1, "time") if (row["dtype"], row["t"]) == (dtype, t)]
+    times = {row["what"]: row["ms"] for row in rows if "ms" in row}
+    return significant(min(times[what] for what in of) / min(times[what] for what in to))
+
+
+def gpu_mixers(results: Results) -> str:
+    """Returns the number of mixers whose gradients have errors on a GPU."""
+    return str(len({row["what"] for row in _rows(results, 1, "error")}))
+
+
 def _rows(results: Results, number: int, part: str) -> list[Row]:
     documents = results.runs(f"benchmarks/gpu-{number}")
     return [row for document in documents.values() for row in document["rows"] if row["part"] == part]
@@ -102,4 +122,10 @@ GPU_TABLES: dict[str, Callable[[Results], str]] = {
     "gpu-steps": gpu_steps,
     "gpu-resumed": gpu_resumed,
     "gpu-runs": gpu_runs,
+}
+FOURIER = ("fft", "rfft", "matmul", "monarch")
+GPU_VALUES: dict[str, Callable[[Results], str]] = {
+    "gpu-mixers": gpu_mixers,
+    "gpu-faster-attention": partial(gpu_ratio, of=FOURIER, to=("attention, cudnn",), dtype="bfloat16", t=128),
+    "gpu-slower-attention": partial(gpu_ratio, of=("attention",), to=FOURIER, dtype="float32", t=128),
 }

@@ -10,6 +10,7 @@ import numpy as np
 from evidence.pages.claim_list import claim_counts
 from evidence.pages.compiled import COMPILED_VALUES
 from evidence.pages.markdown import Results, significant
+from evidence.pages.measured import GPU_VALUES
 from evidence.pages.open_questions import finished_cells, open_hours
 from evidence.pages.optics_values import OPTICS_VALUES, cheapest_engine
 from evidence.pages.projected import spread
@@ -383,4 +384,5 @@ VALUES: dict[str, Callable[[Results], str]] = {
     ),
     **OPTICS_VALUES,
     **COMPILED_VALUES,
+    **GPU_VALUES,
 }

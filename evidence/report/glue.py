@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from evidence.pages.markdown import mean_cell, table
-from evidence.suite.ledger import Finding, number
+from evidence.pages.markdown import NOT_RUN, Results, mean_cell, table
+from evidence.suite.ledger import Finding, number, published
+from evidence.suite.ledger import score as test_score
 from evidence.suite.pretraining import GLUE
 from fourier_attn.train.scores import CORRELATIONS
 
@@ -43,6 +44,28 @@ def glue_table(groups: Mapping[str, Sequence[Finding]]) -> str:
         whole = f"{np.mean(means):.1f} ({len(means)} tasks)" if means else ""
         lines.append([kind, *(mean_cell(scores.get(task, []), digits=1) for task in tasks), whole])
     return table(["network", *tasks, "mean without failures"], lines)
+
+
+def pretrained_table(results: Results) -> str:
+    """Tabulates pre-trained networks: accuracy on masked tokens, and scores on GLUE over seeds, in percent.
+
+    Networks are listed that are pre-trained and fine-tuned on all tasks, the best mean first.
+
+    Args:
+      results: the files of results.
+    """
+    networks, groups = published(results.root, "pretrain"), published(results.root, "glue")
+    rows: list[tuple[float, list[str]]] = []
+    for name, [finding] in networks.items():
+        scores = [[100 * score(each) for each in groups.get(f"{task}-{name}", ())] for task in GLUE]
+        means = seed_means(groups, name)
+        if len(means):
+            scores.append([100 * float(each) for each in means])
+            masked = f"{100 * test_score(finding):.1f}"
+            cells = [f"`{name}`", masked, *(mean_cell(values, digits=1) for values in scores)]
+            rows.append((float(means.mean()), cells))
+    head = ["network", "masked tokens", *GLUE, "mean of the tasks"]
+    return table(head, [cells for _, cells in sorted(rows, key=lambda row: -row[0])] or [[NOT_RUN]])
 
 
 def seed_means(groups: Mapping[str, Sequence[Finding]], kind: str) -> np.ndarray:

@@ -92,7 +92,7 @@ READING = """
   the same model.
 - **Core-hours** are from the fastest seed, because other work on the machine makes training slower. With more
   seeds, the minimum is lower. One core-hour is 3,600 seconds on one core. Core-hours are unknown if a process
-  was killed in every seed.
+  was killed in every seed, and for networks that were trained on a GPU.
 - **Peak memory** is the largest memory of a process, as a mean over seeds.
 """
 # mixer -> date since which it has another initial value, and the earlier value

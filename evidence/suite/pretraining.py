@@ -23,8 +23,8 @@ RATES = {
     "bert": "1e-3",
     "bert-half": "5e-4",  # half of BERT's best rate, at which bert-tiny did not train
 }
-# Networks that GLUE starts from, and the expected core-hours of their pre-training. The hybrid of size mini has two Fourier
-# blocks, as "hybrid-3" in size tiny.
+# Networks that GLUE starts from, and the expected core-hours of their pre-training. The hybrid of size mini
+# has two Fourier blocks, as "hybrid-3" in size tiny.
 NETWORKS = {
     "ff-tiny": 0.14,
     "fnet-tiny": 0.15,

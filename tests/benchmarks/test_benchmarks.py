@@ -60,6 +60,8 @@ def test_the_commit_says_whether_sources_changed(tmp_path: Path, monkeypatch: py
         path.write_text("1\n")
     monkeypatch.setattr(provenance, "__file__", str(source))
     assert provenance.commit() is None
+    monkeypatch.setenv("FOURIER_ATTN_COMMIT", "c" * 40)
+    assert provenance.commit() == "c" * 40
     git("init", "-q")
     git("add", "-A")
     git("commit", "-q", "-m", "x")

@@ -20,16 +20,17 @@ from evidence.pages.measured import GPU_TABLES
 from fourier_attn.config import Config
 
 
-def measured(part: str, root: Path, *names: str) -> list[dict[str, Any]]:
+def measured(part: str, root: Path, *names: str, options: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     """Runs a part at small sizes; returns its rows, and checks that their tables have no gaps.
 
     Args:
       part: the part.
       root: folder that gets results/benchmarks.
       names: names of the tables.
+      options: further words of the command.
     """
     out = root / "results" / "benchmarks"
-    code, _, err = run_here(gpu, f"--part={part}", "--tiny", "--minutes=20", f"--out={out}")
+    code, _, err = run_here(gpu, f"--part={part}", "--tiny", "--minutes=20", f"--out={out}", *options)
     assert (code, err) == (0, "")
     rows = json.loads((out / f"gpu-{part}.json").read_text())["rows"]
     assert [row for row in rows if "why" in row] == []
@@ -52,6 +53,8 @@ def test_ops_are_compared_with_float64_and_timed(tmp_path: Path) -> None:
     assert all(0 < row["lowest"] <= row["ms"] <= row["highest"] for row in times)
     file = tmp_path / "results" / "benchmarks" / "gpu-1.json"
     file.write_text(file.read_text().replace('"within": true', '"within": "known"'))
+    only = measured("1", tmp_path / "only", options=("--only=time",))
+    assert {row["part"] for row in only} == {"time"}
     again = measured("1", tmp_path)
     assert {row["within"] for row in again if row["part"] == "error"} == {"known"}
 
@@ -184,20 +187,25 @@ def test_packing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_encoder_has_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """cuDNN's attention needs a GPU to compile, so only the configurations are compared."""
-    made = []
+    seen: list[Config] = []
 
     def stop(c: Config) -> None:
-        made.append(c)
+        seen.append(c)
         raise RuntimeError("enough")
 
     monkeypatch.setattr(gpu_training, "training_step", stop)
     for what in gpu_training.ENCODERS:
         with pytest.raises(RuntimeError, match="enough"):
             gpu_training.step_row(what, 2, 2048, tiny=False)
-    mixers = [(c.model.mixer.name, c.model.mixer.get("implementation")) for c in made]
-    assert mixers[:3] == [("fourier", None), ("attention", "cudnn"), ("attention", "xla")]
-    assert [c.model.mixer.name for c in made[-2:]] == ["lambda", "circular"]
-    assert {(c.model.positions, c.model.depth, c.model.d, c.model.dtype) for c in made} == {
+    made = dict(zip(gpu_training.ENCODERS, seen, strict=True))
+    mixers = {what: (c.model.mixer.name, c.model.mixer.get("implementation")) for what, c in made.items()}
+    assert mixers["fnet"] == mixers["hybrid"] == ("fourier", None)
+    assert [mixers[f"bert, {how}"] for how in ("cudnn", "xla")] == [
+        ("attention", "cudnn"),
+        ("attention", "xla"),
+    ]
+    assert [mixers[name][0] for name in ("lambda", "circular")] == ["lambda", "circular"]
+    assert {(c.model.positions, c.model.depth, c.model.d, c.model.dtype) for c in seen} == {
         (2048, 12, 768, "bfloat16")
     }
-    assert made[1].model.mixer.dropout == 0.0 < made[3].model.mixer.dropout
+    assert made["bert, xla"].model.mixer.dropout == 0.0 < made["bert, xla, dropout"].model.mixer.dropout
