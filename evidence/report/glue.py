@@ -64,8 +64,10 @@ def pretrained_table(results: Results) -> str:
             masked = f"{100 * test_score(finding):.1f}"
             cells = [f"`{name}`", masked, *(mean_cell(values, digits=1) for values in scores)]
             rows.append((float(means.mean()), cells))
+    if not rows:
+        return table(["network"], [[NOT_RUN]])
     head = ["network", "masked tokens", *GLUE, "mean of the tasks"]
-    return table(head, [cells for _, cells in sorted(rows, key=lambda row: -row[0])] or [[NOT_RUN]])
+    return table(head, [cells for _, cells in sorted(rows, key=lambda row: -row[0])])
 
 
 def seed_means(groups: Mapping[str, Sequence[Finding]], kind: str) -> np.ndarray:
