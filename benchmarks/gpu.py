@@ -1,12 +1,13 @@
-"""Measures everything that needs a GPU, in a few minutes: `python -m benchmarks.gpu --part=1 --out=DIR`.
+"""Measures everything that needs a GPU: `python -m benchmarks.gpu --part=1 --out=DIR`.
 
     --part=1   errors of every mixer against float64, then times and energy of Fourier mixing and attention
     --part=2   a run that is killed and resumed, then training steps of encoders of size base
     --part=3   recall, and the articles' networks with their own recipe
 
-The command ends before --minutes. It writes DIR/gpu-PART.json after each measurement, and repeats none that
-the file has, so you can run it again to continue. --tiny measures small sizes on the CPU, as a test.
---pack=FOLDER collects what a machine without network needs. docs/accelerators.md shows the steps.
+The command ends before --minutes. It writes DIR/gpu-KIND.json after each measurement, for example
+gpu-time.json. It repeats none that the file has, so you can run it again to continue. --tiny measures small
+sizes on the CPU, as a test. --pack=FOLDER collects what a machine without network needs.
+docs/accelerators.md shows the steps.
 """
 
 import contextlib
@@ -30,7 +31,7 @@ from fourier_attn import atomic, command, paths
 Row = dict[str, Any]
 ROOT = Path(__file__).parent.parent
 WORKER = "FOURIER_ATTN_GPU_WORKER"  # set in the process that measures
-KINDS = ("error", "time", "resume", "step", "run")  # of rows
+KINDS = {"1": ("error", "time"), "2": ("resume", "step"), "3": ("run",)}  # kinds of rows of each part
 GRACE = 15.0  # seconds in which training runs save a checkpoint
 MOST = 64 * 2**20  # bytes of the sources and the packed folder together
 # Dependencies that a machine with JAX, Flax, Optax, Orbax and PyTorch usually lacks.
@@ -47,8 +48,8 @@ def define_flags() -> None:
     flags.DEFINE_multi_enum(
         "only",
         [],
-        KINDS,
-        "kinds of rows to measure; default: all. Only errors and runs may share the machine",
+        [kind for kinds in KINDS.values() for kind in kinds],
+        "kinds of rows of the part; default: all. Measure times and steps while nothing else runs",
     )
     flags.DEFINE_float("minutes", 8.0, "time after which the command has ended")
     flags.DEFINE_string("out", None, "folder of the results, and of the runs of part 3")
@@ -69,14 +70,20 @@ def main() -> int | None:
         raise ValueError("--part and --out are required, for example --part=1 --out=gpu")
     if not 0 < options.minutes < 1e6:
         raise ValueError(f"--minutes={options.minutes:g} must be positive; give the minutes that you have")
-    folder = paths.given(options.out)
-    file = folder / f"gpu-{options.part}.json"
-    before = read(file)
+    kinds = options.only or KINDS[options.part]
+    if other := [kind for kind in kinds if kind not in KINDS[options.part]]:
+        raise ValueError(
+            f"--part={options.part} has no {other[0]}; choose among {', '.join(KINDS[options.part])}"
+        )
+    files = {kind: paths.given(options.out) / f"gpu-{kind}.json" for kind in kinds}
+    before = {kind: read(file) for kind, file in files.items()}
     packed = paths.given(options.packed) if options.packed else None
     if packed and not (packed / "commit").is_file():
         raise ValueError(f"--packed={packed} has no file commit; write the folder with --pack={packed}")
     if WORKER in os.environ:
-        return measure(file, before, packed)
+        for kind, file in files.items():
+            measure(kind, file, before[kind], packed)
+        return 0
     return supervise(begin + 60 * options.minutes)
 
 
@@ -138,10 +145,11 @@ def stop(worker: subprocess.Popen[bytes], grace: float) -> None:
     worker.wait()
 
 
-def measure(file: Path, before: Row, packed: Path | None) -> None:
+def measure(kind: str, file: Path, before: Row, packed: Path | None) -> None:
     """Measures what a file lacks.
 
     Args:
+      kind: kind of its rows, which is their `part`.
       file: the file of results.
       before: its contents.
       packed: folder that `pack` has written.
@@ -169,8 +177,7 @@ def measure(file: Path, before: Row, packed: Path | None) -> None:
         data = packed and packed.resolve() / "data"
         cases = gpu_training.run_cases(options.tiny, file.parent / "runs", data)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # an exit removes temporary folders
-    kinds = options.only or KINDS
-    guarded = ((case, partial(attempt, measure_it)) for case, measure_it in cases if case["part"] in kinds)
+    guarded = ((case, partial(attempt, measure_it)) for case, measure_it in cases if case["part"] == kind)
     complete(file, facts, before.get("rows", []), guarded)
 
 

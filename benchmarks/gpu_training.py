@@ -31,6 +31,7 @@ from fourier_attn.train.step import make_init, make_keys
 from fourier_attn.train.target.step import training_step
 
 # Architecture, and the implementation of attention without dropout of its weights; None: with dropout.
+# In this order, a run that is cut off compares FNet with the fastest attention.
 ENCODERS = {
     "fnet": ("fnet", None),
     "bert, cudnn": ("bert", "cudnn"),
@@ -99,7 +100,7 @@ def step_row(what: str, b: int, t: int, tiny: bool) -> Row:
     def side() -> jax.Array:
         nonlocal state
         state = program(state, batch, key)
-        return state.step + 0  # the next call donates the state
+        return state.step + 0  # a copy, because the next call donates the state
 
     seconds = interleave({"": side}, rounds=2 if tiny else 10, calls=2 if tiny else 5)[""]
     row = milliseconds(seconds) | {"tokens_per_s": round(b * t / statistics.median(seconds))}

@@ -6,8 +6,8 @@ bytes, for two CPU cores. The accuracy therefore does not show what a full train
 
 Command: `python -m fourier_attn.main --config=configs/imdb_bytes.py:fnet`.
 
-Expected: the table of results/evidence/imdb/report.md. Not run to their end: `linear`, `lambda` and
-`long_conv` (expected cost: 4 core-hours each), `attention` (expected cost: 8 core-hours).
+Not run to their end: `fnet`, `linear`, `lambda` and `long_conv` (expected cost: 4 core-hours each),
+`attention` (expected cost: 8 core-hours).
 """
 
 from fourier_attn.choices import check_choice

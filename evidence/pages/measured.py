@@ -8,19 +8,19 @@ from evidence.pages.markdown import NOT_RUN, Results, Row, notes, significant, t
 
 def gpu_errors(results: Results) -> str:
     """Tabulates the largest relative error of the gradients of each mixer in each precision."""
-    rows = _rows(results, 1, "error")
+    rows = _rows(results, "error")
     kinds = list(dict.fromkeys(row["dtype"] for row in rows))
     found = {(row["what"], row["dtype"]): row for row in rows}
     lines = [
         [what, *(_error(found.get((what, kind))) for kind in kinds)]
         for what in dict.fromkeys(row["what"] for row in rows)
     ]
-    return _whole(results, 1, ["mixer", *kinds], lines)
+    return _whole(results, "error", ["mixer", *kinds], lines)
 
 
 def gpu_times(results: Results) -> str:
     """Tabulates milliseconds, and below them millijoules per example, over the number of tokens."""
-    rows = _rows(results, 1, "time")
+    rows = _rows(results, "time")
     lengths = sorted({row["t"] for row in rows})
     found = {(row["what"], row["dtype"], row["t"]): row for row in rows}
     lines = [
@@ -28,7 +28,7 @@ def gpu_times(results: Results) -> str:
         for name, unit in (("ms", "ms"), ("mj_per_example", "mJ an example"))
         for what, dtype in dict.fromkeys(key[:2] for key in found)
     ]
-    return _whole(results, 1, ["method", "unit", *(f"t = {t:,}" for t in lengths)], lines)
+    return _whole(results, "time", ["method", "unit", *(f"t = {t:,}" for t in lengths)], lines)
 
 
 def gpu_steps(results: Results) -> str:
@@ -36,30 +36,30 @@ def gpu_steps(results: Results) -> str:
     names = {"ms": "ms", "tokens_per_s": "tokens/s", "predicted_mb": "predicted MB", "peak_mb": "peak MB"}
     lines = [
         [row["what"], f"{row['batch']}", f"{row['t']:,}", *(_number(row, name) for name in names)]
-        for row in _rows(results, 2, "step")
+        for row in _rows(results, "step")
     ]
-    return _whole(results, 2, ["encoder", "batch", "tokens", *names.values()], lines)
+    return _whole(results, "step", ["encoder", "batch", "tokens", *names.values()], lines)
 
 
 def gpu_resumed(results: Results) -> str:
     """Tabulates whether killed and resumed runs ended with the parameters of an unbroken one."""
     lines = [
         [row["what"], f"`{row['flags']}`" if row["flags"] else "none", _said(row, _bits)]
-        for row in _rows(results, 2, "resume")
+        for row in _rows(results, "resume")
     ]
-    return _whole(results, 2, ["run", "flags of XLA", "parameters"], lines)
+    return _whole(results, "resume", ["run", "flags of XLA", "parameters"], lines)
 
 
 def gpu_runs(results: Results) -> str:
     """Tabulates whole runs."""
-    lines = [
-        [row["what"], f"{row.get('epochs', '')}", _said(row, _score)] for row in _rows(results, 3, "run")
-    ]
-    return _whole(results, 3, ["configuration", "epochs", "result"], lines)
+    lines = [[row["what"], f"{row.get('epochs', '')}", _said(row, _score)] for row in _rows(results, "run")]
+    return _whole(results, "run", ["configuration", "epochs", "result"], lines)
 
 
 def gpu_ratio(results: Results, of: tuple[str, ...], to: tuple[str, ...], dtype: str, t: int) -> str:
     """Returns how many times as long the fastest of some methods takes as the fastest of others.
+
+    It is "unknown" if one of these methods is not measured or failed.
 
     Args:
       results: the files of results.
@@ -67,25 +67,28 @@ def gpu_ratio(results: Results, of: tuple[str, ...], to: tuple[str, ...], dtype:
       dtype: dtype of the tokens.
       t: number of tokens.
     """
-    rows = [row for row in _rows(results, 1, "time") if (row["dtype"], row["t"]) == (dtype, t)]
+    rows = [row for row in _rows(results, "time") if (row["dtype"], row["t"]) == (dtype, t)]
     times = {row["what"]: row["ms"] for row in rows if "ms" in row}
+    if {*of, *to} - times.keys():
+        return "unknown"
     return significant(min(times[what] for what in of) / min(times[what] for what in to))
 
 
 def gpu_mixers(results: Results) -> str:
-    """Returns the number of mixers whose gradients have errors on a GPU."""
-    return str(len({row["what"] for row in _rows(results, 1, "error")}))
+    """Returns the number of mixers whose gradients were compared with those of the CPU."""
+    rows = [row for row in _rows(results, "error") if "why" not in row]
+    return str(len({row["what"].partition(",")[0] for row in rows}))
 
 
-def _rows(results: Results, number: int, part: str) -> list[Row]:
-    documents = results.runs(f"benchmarks/gpu-{number}")
-    return [row for document in documents.values() for row in document["rows"] if row["part"] == part]
+def _rows(results: Results, kind: str) -> list[Row]:
+    documents = results.runs(f"benchmarks/gpu-{kind}")
+    return [row for document in documents.values() for row in document["rows"] if row["part"] == kind]
 
 
-def _whole(results: Results, number: int, head: list[str], lines: list[list[str]]) -> str:
+def _whole(results: Results, kind: str, head: list[str], lines: list[list[str]]) -> str:
     if not lines:
         return table(head[:1], [[NOT_RUN]])
-    return table(head, lines) + notes(results.runs(f"benchmarks/gpu-{number}"))
+    return table(head, lines) + notes(results.runs(f"benchmarks/gpu-{kind}"))
 
 
 def _said(row: Row, what: Callable[[Row], str]) -> str:
@@ -123,9 +126,14 @@ GPU_TABLES: dict[str, Callable[[Results], str]] = {
     "gpu-resumed": gpu_resumed,
     "gpu-runs": gpu_runs,
 }
-FOURIER = ("fft", "rfft", "matmul", "monarch")
+PLAIN_METHODS = ("fft", "rfft", "matmul", "monarch")  # of Fourier mixing without lengths
+SHORT = {"dtype": "bfloat16", "t": 128}
 GPU_VALUES: dict[str, Callable[[Results], str]] = {
     "gpu-mixers": gpu_mixers,
-    "gpu-faster-attention": partial(gpu_ratio, of=FOURIER, to=("attention, cudnn",), dtype="bfloat16", t=128),
-    "gpu-slower-attention": partial(gpu_ratio, of=("attention",), to=FOURIER, dtype="float32", t=128),
+    "gpu-fourier-over-cudnn": partial(gpu_ratio, of=PLAIN_METHODS, to=("attention, cudnn",), **SHORT),
+    "gpu-xla-over-fourier": partial(gpu_ratio, of=("attention",), to=PLAIN_METHODS, **SHORT),
+    "gpu-xla-over-fourier-float32": partial(
+        gpu_ratio, of=("attention",), to=PLAIN_METHODS, dtype="float32", t=128
+    ),
+    "gpu-auto-over-fastest": partial(gpu_ratio, of=("matmul",), to=PLAIN_METHODS, dtype="bfloat16", t=1024),
 }

@@ -159,7 +159,7 @@ def on_accelerator(finding: Finding) -> bool:
 def core_hours(finding: Finding) -> float | None:
     """Returns the core-hours of a cell.
 
-    It is None for a cell of a GPU, and if a process was killed, which could not note its time.
+    It is None if an accelerator trained the cell, or if a process was killed before it could note its time.
     """
     unknown = not finding["cpu_seconds"] or finding["counted"] < finding["processes"]
     if unknown or on_accelerator(finding):
@@ -177,7 +177,7 @@ def least_core_hours(findings: Sequence[Finding]) -> float | None:
 
 
 def examples_per_s(findings: Sequence[Finding]) -> float | None:
-    """Returns the speed of the fastest epoch of training on a CPU, for the same reason."""
+    """Returns the speed of the fastest epoch of training on a CPU; None for cells of accelerators alone."""
     on_cpu = [finding for finding in findings if not on_accelerator(finding)]
     speeds = (entry["train"].get("examples_per_s") for finding in on_cpu for entry in finding["epochs"])
     return max((speed for speed in speeds if speed), default=None)

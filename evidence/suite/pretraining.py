@@ -21,7 +21,7 @@ RATES = {
     "random": "2e-3",
     "hybrid-3": "1e-3",
     "bert": "1e-3",
-    "bert-half": "5e-4",  # half of BERT's best rate, at which bert-tiny did not train
+    "bert-half": "5e-4",  # half of that of "bert", at which bert-tiny did not train
 }
 # Networks that GLUE starts from, and the expected core-hours of their pre-training. The hybrid of size mini
 # has two Fourier blocks, as "hybrid-3" in size tiny.

@@ -271,7 +271,7 @@ def listed(cells: Sequence[Cell], ledger: Ledger, runs: Path, scale: float) -> I
     for cell in cells:
         finding = ledger.findings.get(cell.name)
         if finding:
-            hours = core_hours(finding)  # None where a process was killed, which could not note them
+            hours = core_hours(finding)  # None if they are unknown
             spent += hours or 0.0
             taken = "     ?" if hours is None else f"{hours:6.2f}"
             yield f"done     {taken} core-h   {cell.name:<36}{in_words(finding)}"

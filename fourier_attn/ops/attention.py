@@ -56,8 +56,8 @@ def attention(
         (`fourier_attn.ops.blockwise_attention`), and has reverse mode only, once. On other platforms it holds
         all scores of an example up to $2^22$, and is "rows" above. "rows" takes some queries after the other
         (`fourier_attn.ops.rowwise_attention`), and has derivatives of any order in both modes. "cudnn" is the
-        fused kernel for NVIDIA GPUs (bfloat16 or float16), which gets the mask as lengths. It has not yet
-        been run on a GPU. Default "xla".
+        fused kernel for NVIDIA GPUs (bfloat16 or float16), which gets the mask as lengths. On a GPU, only its
+        forward pass without a mask was run. Default "xla".
       dropout: rate of the softmax weights that are zeroed; the others are divided by 1 - rate. Default 0.0.
       dropout_key: key of the dropped weights. Which ones it drops depends on the implementation and, for
         "xla", on the platform: CPUs draw for each block, "rows" for each step. Default None: no weight is

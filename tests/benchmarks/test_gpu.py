@@ -20,19 +20,22 @@ from evidence.pages.measured import GPU_TABLES
 from fourier_attn.config import Config
 
 
-def measured(part: str, root: Path, *names: str, options: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+def measured(part: str, root: Path, *names: str, kinds: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     """Runs a part at small sizes; returns its rows, and checks that their tables have no gaps.
 
     Args:
       part: the part.
       root: folder that gets results/benchmarks.
       names: names of the tables.
-      options: further words of the command.
+      kinds: kinds of rows to measure; (): all of the part.
     """
     out = root / "results" / "benchmarks"
-    code, _, err = run_here(gpu, f"--part={part}", "--tiny", "--minutes=20", f"--out={out}", *options)
+    only = (f"--only={kind}" for kind in kinds)
+    code, _, err = run_here(gpu, f"--part={part}", "--tiny", "--minutes=20", f"--out={out}", *only)
     assert (code, err) == (0, "")
-    rows = json.loads((out / f"gpu-{part}.json").read_text())["rows"]
+    files = sorted(out.glob("gpu-*.json"))
+    assert [path.stem.removeprefix("gpu-") for path in files] == sorted(kinds or gpu.KINDS[part])
+    rows = [row for path in files for row in json.loads(path.read_text())["rows"]]
     assert [row for row in rows if "why" in row] == []
     for name in names:
         text = arrange(name, GPU_TABLES[name](Results(root)), "docs/accelerators.md")
@@ -51,9 +54,9 @@ def test_ops_are_compared_with_float64_and_timed(tmp_path: Path) -> None:
     assert all(0 < row["error"] < 1e-5 for row in single)  # it would be 0 if the reference were float32
     assert {"rfft", "masked matmul", "attention"} < {row["what"] for row in times}
     assert all(0 < row["lowest"] <= row["ms"] <= row["highest"] for row in times)
-    file = tmp_path / "results" / "benchmarks" / "gpu-1.json"
+    file = tmp_path / "results" / "benchmarks" / "gpu-error.json"
     file.write_text(file.read_text().replace('"within": true', '"within": "known"'))
-    only = measured("1", tmp_path / "only", options=("--only=time",))
+    only = measured("1", tmp_path / "only", kinds=("time",))
     assert {row["part"] for row in only} == {"time"}
     again = measured("1", tmp_path)
     assert {row["within"] for row in again if row["part"] == "error"} == {"known"}
@@ -76,12 +79,12 @@ def test_a_run_that_is_cut_off_is_continued(tmp_path: Path) -> None:
     assert not out.exists()
     words = [sys.executable, "-m", "benchmarks.gpu", "--part=3", "--tiny", f"--out={out}"]
     begun = subprocess.Popen(words, cwd=ROOT)
-    while not (out / "gpu-3.json").exists():
+    while not (out / "gpu-run.json").exists():
         assert begun.poll() is None
         time.sleep(0.05)
     begun.terminate()
     assert begun.wait(60) == 128 + signal.SIGTERM
-    [row] = json.loads((out / "gpu-3.json").read_text())["rows"]
+    [row] = json.loads((out / "gpu-run.json").read_text())["rows"]
     assert (row["finished"], row["epochs"]) == (False, 1)
     [row] = measured("3", tmp_path, "gpu-runs")
     assert (row["finished"], row["epochs"], len(row["validation"])) == (True, 2, 2)
@@ -137,6 +140,7 @@ def test_the_end_stops_all_processes(tmp_path: Path) -> None:
         (("--part=1", "--out=DIR/file"), "is not a folder"),
         (("--part=1", "--out=DIR"), "no GPU"),
         (("--part=2", "--out=DIR"), "has other contents"),
+        (("--part=1", "--only=step", "--out=DIR"), "--part=1 has no step; choose among error, time"),
         (("--part=3", "--out=DIR", "--tiny"), "has rows of another commit"),
         (("--part=1", "--out=DIR", "--packed=DIR"), "has no file commit"),
     ],
@@ -146,9 +150,9 @@ def test_refusals(
 ) -> None:
     monkeypatch.setenv(gpu.WORKER, "1")
     (tmp_path / "file").touch()
-    (tmp_path / "gpu-2.json").write_text('["other"]')
+    (tmp_path / "gpu-step.json").write_text('["other"]')
     other = {"rows": [], "commit": "a" * 40, "setting": "", "versions": {}, "hardware": {"accelerator": None}}
-    (tmp_path / "gpu-3.json").write_text(json.dumps(other))
+    (tmp_path / "gpu-run.json").write_text(json.dumps(other))
     code, _, err = run_here(gpu, *(word.replace("DIR", str(tmp_path)) for word in words))
     assert code == 2
     assert message in err.replace("should be", "--part=4")
