@@ -34,6 +34,33 @@ def test_a_row_has_the_seeds_that_train_and_the_smallest_best_rate() -> None:
     )
 
 
+def test_pretrained_networks_have_a_row_when_all_tasks_are_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def scored(task: str, accuracy: float) -> dict:
+        line = {"accuracy": accuracy, "f1": accuracy, "spearman": accuracy}
+        return {"task": task, "epochs": [{"validation": {"accuracy": 0.0}}, {"validation": line}]}
+
+    found = {
+        "pretrain": {name: [{"test": {"mlm_accuracy": share}}] for name, share in (("a", 0.3), ("b", 0.2))},
+        "glue": {
+            f"{task}-{name}": [scored(task, 0.6), scored(task, at)]
+            for task in GLUE
+            for name, at in (("a", 0.62), ("b", 0.8))
+        },
+    }
+    monkeypatch.setattr(glue, "published", lambda _, tier: found[tier])
+    rows = glue.pretrained_table(Results(tmp_path)).splitlines()[2:]
+    assert [row.split(" | ")[:2] for row in rows] == [["| `b`", "20.0"], ["| `a`", "30.0"]]
+    assert rows[1].endswith("| 61.0 ± 1.4 (2) | 61.0 ± 1.4 (2) |")
+    found["glue"]["sst2-b"].pop()
+    assert [row.split(" | ")[0] for row in glue.pretrained_table(Results(tmp_path)).splitlines()[2:]] == [
+        "| `a`"
+    ]
+    found["glue"] = {}
+    assert NOT_RUN in glue.pretrained_table(Results(tmp_path))
+
+
 @pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
 def test_pre_training_uses_the_best_rates() -> None:
     found = stability.accuracies(published(ROOT, "stability"))
