@@ -48,7 +48,8 @@ def glue_table(groups: Mapping[str, Sequence[Finding]]) -> str:
 def pretrained_table(results: Results) -> str:
     """Tabulates pre-trained networks: accuracy on masked tokens, and scores on GLUE over seeds, in percent.
 
-    Lists the networks that are fine-tuned on every task with equally many seeds, the best mean first.
+    Lists the networks that are fine-tuned on every task with equally many seeds, the most accurate on masked
+    tokens first. A mean without the tasks that failed does not compare with one of all tasks, and says so.
 
     Args:
       results: the files of results.
@@ -59,13 +60,15 @@ def pretrained_table(results: Results) -> str:
         means = seed_means(groups, name)
         if len(means):
             scores = [[100 * score(each) for each in groups[f"{task}-{name}"]] for task in GLUE]
-            scores.append([100 * float(each) for each in means])
-            masked = f"{100 * findings[0]['test']['mlm_accuracy']:.1f}"
-            cells = [f"`{name}`", masked, *(mean_cell(values, digits=1) for values in scores)]
-            rows.append((float(means.mean()), cells))
+            failed = sum(np.isnan(values).all() for values in scores)
+            mean = mean_cell([100 * float(each) for each in means], digits=1)
+            mean += f", without {failed} tasks" if failed else ""
+            masked = 100 * findings[0]["test"]["mlm_accuracy"]
+            shown = [mean_cell(values, digits=1) for values in scores]
+            rows.append((masked, [f"`{name}`", f"{masked:.1f}", *shown, mean]))
     if not rows:
         return table(["network"], [[NOT_RUN]])
-    head = ["network", "masked tokens", *GLUE, "mean without failures"]
+    head = ["network", "masked tokens", *GLUE, "mean"]
     return table(head, [cells for _, cells in sorted(rows, key=lambda row: -row[0])])
 
 

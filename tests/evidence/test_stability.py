@@ -51,8 +51,13 @@ def test_pretrained_networks_have_a_row_when_all_tasks_are_there(
     }
     monkeypatch.setattr(glue, "published", lambda _, tier: found[tier])
     rows = glue.pretrained_table(Results(tmp_path)).splitlines()[2:]
-    assert [row.split(" | ")[:2] for row in rows] == [["| `b`", "20.0"], ["| `a`", "30.0"]]
-    assert rows[1].endswith("| 61.0 ± 1.4 (2) | 61.0 ± 1.4 (2) |")
+    assert [row.split(" | ")[:2] for row in rows] == [["| `a`", "30.0"], ["| `b`", "20.0"]]
+    assert rows[0].endswith("| 61.0 ± 1.4 (2) | 61.0 ± 1.4 (2) |")
+    for each in found["glue"]["stsb-b"]:
+        each["epochs"][-1]["validation"]["spearman"] = None
+    rows = glue.pretrained_table(Results(tmp_path)).splitlines()[2:]
+    assert "| failed |" in rows[1]
+    assert rows[1].endswith(" (2), without 1 tasks |")
     found["glue"]["sst2-b"].pop()
     assert [row.split(" | ")[0] for row in glue.pretrained_table(Results(tmp_path)).splitlines()[2:]] == [
         "| `a`"
