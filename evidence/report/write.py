@@ -93,8 +93,8 @@ READING = """
 - **Core-hours** are from the fastest seed, because other work on the machine makes training slower. With more
   seeds, the minimum is lower. One core-hour is 3,600 seconds on one core. Core-hours are unknown if a process
   was killed in every seed, and for networks that were trained on a GPU.
-- **Peak memory** is the largest memory of a process, as a mean over seeds. That of a GPU does
-  not count.
+- **Peak memory** is the largest memory of a process, as a mean over seeds. That of a GPU does not
+  count.
 """
 # mixer -> date since which it has another initial value, and the earlier value
 STARTED = {"token_conv": ("2026-11-25T18:00", "a filter of random numbers")}
