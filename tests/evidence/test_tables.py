@@ -161,6 +161,7 @@ def test_every_table_of_this_repository_can_be_made() -> None:
             "skills-recall-equal",
             "skill-predictions",
             "stability",
+            "pretrained",
             "lm",
         )
         other = ("reviews", "imdb", "padding", "components")
