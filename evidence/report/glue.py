@@ -62,7 +62,7 @@ def pretrained_table(results: Results) -> str:
             scores = [[100 * score(each) for each in groups[f"{task}-{name}"]] for task in GLUE]
             failed = sum(np.isnan(values).all() for values in scores)
             mean = mean_cell([100 * float(each) for each in means], digits=1)
-            mean += f", without {failed} tasks" if failed else ""
+            mean += f", {failed} of {len(GLUE)} failed" if failed else ""
             masked = 100 * findings[0]["test"]["mlm_accuracy"]
             shown = [mean_cell(values, digits=1) for values in scores]
             rows.append((masked, [f"`{name}`", f"{masked:.1f}", *shown, mean]))

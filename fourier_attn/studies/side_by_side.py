@@ -20,7 +20,8 @@ def interleave(
     Args:
       sides: the functions, by name.
       rounds, budget_s: the minimum number of rounds, and the minimum total time in seconds.
-      calls: number of calls per side and round.
+      calls: number of calls per side and round. If there are several, a side must not return an array that
+        its next call donates.
       refill: whether an untimed call first refills the caches, which the other sides have emptied.
     """
     for side in sides.values():

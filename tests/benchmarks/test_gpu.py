@@ -16,7 +16,8 @@ from benchmarks import gpu, gpu_training, timing
 from benchmarks import gpu_ops as gpu_ops  # while a command runs, only installed packages can be imported
 from evidence.pages.layout import arrange
 from evidence.pages.markdown import NOT_RUN, Results
-from evidence.pages.measured import GPU_TABLES
+from evidence.pages.measured import GPU_TABLES, GPU_VALUES
+from fourier_attn import provenance
 from fourier_attn.config import Config
 
 
@@ -94,6 +95,25 @@ def test_a_run_that_is_cut_off_is_continued(tmp_path: Path) -> None:
 def test_tables_without_results() -> None:
     for name, make in GPU_TABLES.items():
         assert arrange(name, make(Results(Path("nowhere"))), "docs/accelerators.md") == "Not yet run.\n"
+
+
+def test_ratios_need_all_their_methods(tmp_path: Path) -> None:
+    folder = tmp_path / "results" / "benchmarks"
+    folder.mkdir(parents=True)
+    rows = [
+        {"part": "time", "what": what, "dtype": "bfloat16", "t": 128, "ms": ms}
+        for what, ms in {
+            "fft": 4.0,
+            "rfft": 3.0,
+            "matmul": 2.0,
+            "monarch": 2.5,
+            "attention, cudnn": 1.0,
+        }.items()
+    ]
+    name = "gpu-fourier-over-cudnn"
+    for given, expected in ((rows, "2"), (rows[:-1], "unknown"), (rows[1:], "unknown"), ([], "unknown")):
+        (folder / "gpu-time.json").write_text(json.dumps(provenance.record() | {"rows": given}))
+        assert GPU_VALUES[name](Results(tmp_path)) == expected
 
 
 def test_rows_are_written_one_by_one(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_pretrained_networks_have_a_row_when_all_tasks_are_there(
         each["epochs"][-1]["validation"]["spearman"] = None
     rows = glue.pretrained_table(Results(tmp_path)).splitlines()[2:]
     assert "| failed |" in rows[1]
-    assert rows[1].endswith(" (2), without 1 tasks |")
+    assert rows[1].endswith(" (2), 1 of 5 failed |")
     found["glue"]["sst2-b"].pop()
     assert [row.split(" | ")[0] for row in glue.pretrained_table(Results(tmp_path)).splitlines()[2:]] == [
         "| `a`"
