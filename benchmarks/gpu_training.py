@@ -89,9 +89,13 @@ def step_row(what: str, b: int, t: int, tiny: bool) -> Row:
     c = config.fitted_without_data(c)
     step = training_step(c)
     program = step.function.trace(*step.arguments).lower().compile()
-    memory: Any = program.memory_analysis()
-    new = memory.output_size_in_bytes - memory.alias_size_in_bytes
-    predicted = memory.argument_size_in_bytes + new + memory.temp_size_in_bytes
+    memory: Any = program.memory_analysis()  # None for some programs of a compilation cache
+    predicted = memory and (
+        memory.argument_size_in_bytes
+        + memory.output_size_in_bytes
+        - memory.alias_size_in_bytes
+        + memory.temp_size_in_bytes
+    )
     network, optimizer = model.build(c.model), build_optimizer(c.optim)
     first, key = make_keys(0, 1)
     init = make_init(network, optimizer, OBJECTIVES[c.model.head], model.example(c.model))
