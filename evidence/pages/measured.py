@@ -80,6 +80,14 @@ def gpu_mixers(results: Results) -> str:
     return str(len({row["what"].partition(",")[0] for row in rows}))
 
 
+def gpu_peak(results: Results) -> str:
+    """Returns the largest excess of the peak memory of a training step over its prediction, in percent."""
+    rows = [row for row in _rows(results, "step") if row.get("peak_mb") and row.get("predicted_mb")]
+    if not rows:
+        return "unknown"
+    return significant(100 * max(row["peak_mb"] / row["predicted_mb"] - 1 for row in rows))
+
+
 def _rows(results: Results, kind: str) -> list[Row]:
     documents = results.runs(f"benchmarks/gpu-{kind}")
     return [row for document in documents.values() for row in document["rows"] if row["part"] == kind]
@@ -130,6 +138,7 @@ PLAIN_METHODS = ("fft", "rfft", "matmul", "monarch")  # of Fourier mixing withou
 SHORT = {"dtype": "bfloat16", "t": 128}
 GPU_VALUES: dict[str, Callable[[Results], str]] = {
     "gpu-mixers": gpu_mixers,
+    "gpu-peak-over-predicted": gpu_peak,
     "gpu-fourier-over-cudnn": partial(gpu_ratio, of=PLAIN_METHODS, to=("attention, cudnn",), **SHORT),
     "gpu-xla-over-fourier": partial(gpu_ratio, of=("attention",), to=PLAIN_METHODS, **SHORT),
     "gpu-xla-over-fourier-float32": partial(

@@ -116,6 +116,17 @@ def test_ratios_need_all_their_methods(tmp_path: Path) -> None:
         assert GPU_VALUES[name](Results(tmp_path)) == expected
 
 
+def test_the_peak_is_compared_with_its_prediction(tmp_path: Path) -> None:
+    folder = tmp_path / "results" / "benchmarks"
+    folder.mkdir(parents=True)
+    sizes = ((100.0, 103.0), (100.0, 99.0), (None, 500.0), (100.0, None))
+    rows: list[timing.Row] = [{"part": "step", "predicted_mb": a, "peak_mb": b} for a, b in sizes]
+    rows.append({"part": "step", "why": "no memory"})
+    for given, expected in ((rows, "3"), (rows[2:], "unknown"), ([], "unknown")):
+        (folder / "gpu-step.json").write_text(json.dumps(provenance.record() | {"rows": given}))
+        assert GPU_VALUES["gpu-peak-over-predicted"](Results(tmp_path)) == expected
+
+
 def test_rows_are_written_one_by_one(tmp_path: Path) -> None:
     file, seen = tmp_path / "a.json", []
 
