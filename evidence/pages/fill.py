@@ -77,6 +77,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "articles": partial(evidence, tier="2", whole=True),
     "sst2": partial(evidence, tier="sst2", whole=True),
     "listops": partial(evidence, tier="listops", whole=True),
+    "bytes": partial(evidence, tier="bytes", whole=True),
     "pretrained": pretrained_table,
     "claims": partial(claims, tier="1"),
     "all-claims": claim_table,
@@ -140,7 +141,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
 
 REPORTS = {  # reports with all seeds, by table
     **dict.fromkeys(("evidence", "twins", "starts", "claims"), "results/evidence/imdb/report.md"),
-    "articles": "results/evidence/imdb/report.md",
+    **dict.fromkeys(("articles", "bytes"), "results/evidence/imdb/report.md"),
     **{name: f"results/evidence/{name}/report.md" for name in ("sst2", "listops", "recall", "skills", "lm")},
     **{
         f"images-{name}": f"results/evidence/{name}/report.md"

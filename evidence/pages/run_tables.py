@@ -11,7 +11,15 @@ from evidence.pages.markdown import NOT_RUN, Results, Row, mean_cell, notes, tab
 from evidence.pages.run_names import renamed
 from evidence.pages.summary_figures import RECALL_ON_ENGINES
 from evidence.suite import cells as suite
-from evidence.suite.ledger import Finding, examples_per_s, least_core_hours, number, published, score
+from evidence.suite.ledger import (
+    Finding,
+    examples_per_s,
+    least_core_hours,
+    number,
+    peak_memory,
+    published,
+    score,
+)
 from fourier_attn import command
 from fourier_attn.layers.fourier import OPTIONS, FourierMixing
 
@@ -29,12 +37,12 @@ class Cost(NamedTuple):
         """Reads the cells from what the seeds of a model have found."""
         hours, speed = least_core_hours(findings), examples_per_s(findings)
         parameters = findings[0]["parameters"] if findings else None
-        memory = [finding["peak_memory_mib"] for finding in findings if finding["peak_memory_mib"]]
+        memory = peak_memory(findings)
         return cls(
             core_hours="" if hours is None else f"{hours:.2f}",
             examples_per_s=f"{speed:,.0f}" if speed else "",
             parameters=f"{parameters:,}" if parameters else "",
-            memory=f"{statistics.mean(memory):,.0f}" if memory else "",
+            memory="" if memory is None else f"{memory:,.0f}",
         )
 
 

@@ -183,6 +183,13 @@ def examples_per_s(findings: Sequence[Finding]) -> float | None:
     return max((speed for speed in speeds if speed), default=None)
 
 
+def peak_memory(findings: Sequence[Finding]) -> float | None:
+    """Returns the mean peak memory of cells trained on a CPU, in MiB; None for cells of accelerators alone."""
+    peaks = [finding["peak_memory_mib"] for finding in findings if not on_accelerator(finding)]
+    known = [peak for peak in peaks if peak]
+    return float(np.mean(known)) if known else None
+
+
 def pack(bits: np.ndarray) -> dict[str, Any]:
     """Packs booleans as base64 text, eight per byte."""
     return {"examples": len(bits), "bits": base64.b64encode(np.packbits(bits).tobytes()).decode()}

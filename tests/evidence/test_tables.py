@@ -18,7 +18,14 @@ from evidence.pages import fill as tables
 from evidence.pages.fill import fill
 from evidence.pages.markdown import Results
 from evidence.report import tables as report_tables
-from evidence.suite.ledger import Ledger, core_hours, examples_per_s, least_core_hours, pack
+from evidence.suite.ledger import (
+    Ledger,
+    core_hours,
+    examples_per_s,
+    least_core_hours,
+    pack,
+    peak_memory,
+)
 from fourier_attn import config, provenance
 from fourier_attn.studies import collect
 from fourier_attn.train import init_from
@@ -155,6 +162,7 @@ def test_every_table_of_this_repository_can_be_made() -> None:
             "articles",
             "sst2",
             "listops",
+            "bytes",
             "recall",
             "skills",
             "skills-recall",
@@ -328,13 +336,14 @@ def test_the_evidence_has_every_model_of_the_tier(root: Path) -> None:
     assert lines[4].endswith("| not yet run |  |")
 
 
-def test_cells_of_a_gpu_have_no_core_hours() -> None:
+def test_cells_of_a_gpu_have_no_core_hours_and_no_memory() -> None:
     on_gpu = {**FACTS["hardware"], "accelerator": "NVIDIA H200", "accelerators": 1}
     epochs = [{"epoch": 1, "train": {"examples_per_s": 8.0}}]
     cpu, gpu = (
-        finding("1-fnet-0", cpu_seconds=360.0, epochs=epochs, hardware=where)
-        for where in (FACTS["hardware"], on_gpu)
+        finding("1-fnet-0", cpu_seconds=360.0, epochs=epochs, hardware=where, peak_memory_mib=peak)
+        for where, peak in ((FACTS["hardware"], 700), (on_gpu, 3000))
     )
+    assert (peak_memory([cpu, gpu]), peak_memory([gpu])) == (700, None)
     assert (core_hours(cpu), core_hours(gpu)) == (0.1, None)
     assert least_core_hours([cpu, gpu]) == 0.1
     assert (examples_per_s([cpu, gpu]), examples_per_s([gpu])) == (8.0, None)
