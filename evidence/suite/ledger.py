@@ -184,7 +184,7 @@ def examples_per_s(findings: Sequence[Finding]) -> float | None:
 
 
 def peak_memory(findings: Sequence[Finding]) -> float | None:
-    """Returns the mean peak memory of cells trained on a CPU, in MiB; None for cells of accelerators alone."""
+    """Returns the mean peak memory of cells trained on a CPU, in MiB; None if there are none."""
     peaks = [finding["peak_memory_mib"] for finding in findings if not on_accelerator(finding)]
     known = [peak for peak in peaks if peak]
     return float(np.mean(known)) if known else None
