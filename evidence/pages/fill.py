@@ -51,6 +51,7 @@ from evidence.pages.skills import equal_table, recall_table, skills_table
 from evidence.pages.timings import SPEED, fixed_parts, generation, growth, kept, speed, values
 from evidence.pages.values import VALUES
 from evidence.report.glue import pretrained_table
+from evidence.report.loss_curves import published_steps
 from evidence.report.stability import stability
 from fourier_attn import atomic, command, paths
 from fourier_attn.choices import check_choice
@@ -79,6 +80,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "listops": partial(evidence, tier="listops", whole=True),
     "bytes": partial(evidence, tier="bytes", whole=True),
     "pretrained": pretrained_table,
+    "pretraining-steps": published_steps,
     "claims": partial(claims, tier="1"),
     "all-claims": claim_table,
     "starts": partial(validation_curves, tier="1"),

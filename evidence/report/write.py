@@ -18,6 +18,7 @@ from evidence.pages.language import perplexity_table
 from evidence.report import figures
 from evidence.report.comparisons import COMPARISONS, decide
 from evidence.report.glue import glue_table
+from evidence.report.loss_curves import loss_curves, steps_table
 from evidence.report.stability import stability_table
 from evidence.report.tables import (
     PAIRS,
@@ -240,7 +241,7 @@ def report_lines(ledger: Ledger) -> Iterator[str]:
             yield f"\n### {ENGINES}\n" if part else ""
             yield accuracy_table(models)
             yield f"\n{cost_table(models)}"
-            yield f"![Validation accuracy over epochs](curves-{tier}{part}.png)\n"
+            yield from over_time(tier, part, models)
             yield f"![Accuracy and cost](costs-{tier}{part}.png)\n"
         if couples := pairs(tier, groups):
             kind = "Small versions of the articles' figures" if tier == "1" else "The articles' figures"
@@ -254,6 +255,21 @@ def report_lines(ledger: Ledger) -> Iterator[str]:
         if tier == "1":
             yield from swept(ledger.directory)
         yield from components(ledger, tier)
+
+
+def over_time(tier: str, part: str, models: Mapping[str, Sequence[Finding]]) -> Iterator[str]:
+    """Yields the figure of the scores over epochs, or for pre-training of one epoch of the loss over steps.
+
+    Args:
+      tier: the tier.
+      part: a key of `parts`.
+      models: the findings of each model of this part.
+    """
+    if tier == "pretrain":
+        yield f"\n{steps_table(models)}"
+        yield f"![Training loss over steps](curves-{tier}{part}.png)\n"
+    else:
+        yield f"![Validation accuracy over epochs](curves-{tier}{part}.png)\n"
 
 
 def parts(groups: Mapping[str, Sequence[Finding]]) -> dict[str, dict[str, Sequence[Finding]]]:
@@ -283,7 +299,8 @@ def pictures(ledger: Ledger) -> dict[str, Callable[[], Figure]]:
             plots[f"{tier}.png"] = partial(OWN_FIGURES[tier], groups)
         elif tier not in ("settings", *OWN_TABLES):
             for part, models in parts(groups).items():
-                plots[f"curves-{tier}{part}.png"] = partial(figures.curves, models)
+                plot = loss_curves if tier == "pretrain" else figures.curves
+                plots[f"curves-{tier}{part}.png"] = partial(plot, models)
                 plots[f"costs-{tier}{part}.png"] = partial(costs, models)
             if couples := pairs(tier, groups):
                 plots[f"pairs-{tier}.png"] = partial(figures.pairs, groups, couples)

@@ -38,7 +38,8 @@ def finished_cell(cell: Cell, directory: Path) -> Finding:
     Returns: among others `epochs`, the metrics of train and validation after each; `test`; `right`, whether
       the answer to each test example is right, packed, or None if labels are not public, the metric is not an
       accuracy, or an example asks for several answers; `weights`, a digest of those that the run began with,
-      or None if it had none, or did not note it; `cpu_seconds` and `peak_memory_mib` of all the processes
+      or None if it had none, or did not note it; `curve`, the training loss between two lines of the metrics,
+      only for pre-training of one epoch; `cpu_seconds` and `peak_memory_mib` of all the processes
       that worked on it, as far as they noted them (`counted` of `processes`).
     Raises: ValueError for a run that is not finished, or was made with other seeds or knobs.
     """
@@ -64,11 +65,30 @@ def finished_cell(cell: Cell, directory: Path) -> Finding:
         **{key: row[key] for key in ("parameters", "seconds", "test", "extra_evals", "validation")},
         "epochs": [{"epoch": epoch, **values} for epoch, values in sorted(epochs.items())],
         "right": pack(answered_right(directory)) if known else None,
+        **({"curve": curve(lines)} if cell.tier == "pretrain" else {}),
         "weights": start_weights.noted(directory) if cell.start else None,
         **usage(directory),
         **{key: row[key] for key in ("command", "commit", "hardware", "versions", "date", "allowed_drift")},
         "fingerprints": facts["fingerprints"],
     }
+
+
+def curve(lines: Sequence[Mapping[str, Any]], name: str = "mlm_loss") -> list[tuple[int, float]]:
+    """Returns the mean loss between each two training lines of a run of one epoch, with the step of its end.
+
+    A line has the mean m over the n steps since the epoch began. The mean since the line before, m', n', is
+    (n m - n' m') / (n - n').
+
+    Args:
+      lines: lines of the metrics.
+      name: the loss.
+    """
+    points, before, mean = [], 0, 0.0
+    for line in (line for line in lines if line["split"] == "train"):
+        if (step := line["step"]) > before:  # a resumed run can repeat a line
+            points.append((step, round((step * line[name] - before * mean) / (step - before), 4)))
+            before, mean = step, line[name]
+    return points
 
 
 def score(finding: Finding) -> float:

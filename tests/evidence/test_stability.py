@@ -1,4 +1,4 @@
-"""Learning rates of pre-training: trials that count as trained, the best rate, and the verdict."""
+"""Pre-training: learning rates that train, curves of the loss, and tables of networks."""
 
 from pathlib import Path
 from typing import Any
@@ -9,8 +9,8 @@ from conftest import ROOT
 
 from evidence.pages import claims
 from evidence.pages.markdown import NOT_RUN, Results
-from evidence.report import glue, stability
-from evidence.suite import cells
+from evidence.report import glue, loss_curves, stability
+from evidence.suite import cells, ledger
 from evidence.suite.ledger import published
 from evidence.suite.pretraining import GLUE, RATES, TRIED
 
@@ -64,6 +64,34 @@ def test_pretrained_networks_have_a_row_when_all_tasks_are_there(
     ]
     found["glue"] = {}
     assert NOT_RUN in glue.pretrained_table(Results(tmp_path))
+
+
+def test_the_curve_has_the_mean_loss_between_lines() -> None:
+    """Lines have means over the epoch so far: of the losses 8, 8, 4, 4, 4, 4 after 2, 4 and 6 steps."""
+    means = [(2, 8.0), (4, 6.0), (4, 6.0), (6, 32 / 6)]  # a resumed run repeats a line
+    lines = [{"split": "train", "step": step, "mlm_loss": mean} for step, mean in means]
+    lines.insert(2, {"split": "validation", "step": 4, "mlm_loss": 1.0})
+    assert ledger.curve(lines) == [(2, 8.0), (4, 4.0), (6, 4.0)]
+
+
+def test_networks_are_listed_by_their_last_loss() -> None:
+    """Raw lists are as read from JSON; a network without a curve is left out."""
+    groups = {
+        "slow": [{"curve": [[50, 7.0], [100, 6.0]]}],
+        "fast": [{"curve": [[50, 5.5], [1000, 4.9], [1050, 5.2]]}],
+        "unknown": [{}],
+    }
+    rows = [line.strip("| ").split(" | ") for line in loss_curves.steps_table(groups).splitlines()[2:]]
+    assert rows == [
+        ["`fast`", "50", "1,000", "not reached", "5.20"],
+        ["`slow`", "100", "not reached", "not reached", "6.00"],
+    ]
+    assert NOT_RUN in loss_curves.steps_table({"unknown": [{}]})
+    drawn = loss_curves.loss_curves(groups).axes[0].get_lines()
+    assert {str(line.get_label()): np.asarray(line.get_ydata()).tolist() for line in drawn} == {
+        "slow": [7.0, 6.0],
+        "fast": [5.5, 4.9, 5.2],
+    }
 
 
 @pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags

@@ -170,6 +170,7 @@ def test_every_table_of_this_repository_can_be_made() -> None:
             "skill-predictions",
             "stability",
             "pretrained",
+            "pretraining-steps",
             "lm",
         )
         other = ("reviews", "imdb", "padding", "components")
