@@ -69,6 +69,8 @@ TITLES = {
     "shapes": "Synthetic shapes",
     "pixels": "CIFAR-10 as pixels",
     "lm": "Language models",
+    "lm_rates": "Language models of equal size: learning rates",
+    "lm_equal": "Language models of equal size",
     "recall": "Recall at Zoology's smallest size",
     "skill_rates": "Skills: learning rates",
     "skills": "Skills",

@@ -14,7 +14,7 @@ from absl import flags
 from matplotlib.figure import Figure
 
 from evidence.pages import skills
-from evidence.pages.language import perplexity_table
+from evidence.pages.language import equal_tables, perplexity_table, trials_table
 from evidence.report import figures
 from evidence.report.comparisons import COMPARISONS, decide
 from evidence.report.glue import glue_table
@@ -40,6 +40,8 @@ OWN_TABLES = {  # of tiers with several scores, or with too many models for the 
     "glue": glue_table,
     "stability": stability_table,
     "lm": perplexity_table,
+    "lm_rates": trials_table,
+    "lm_equal": equal_tables,
     "skill_rates": skills.rates_table,
     "skills": skills.accuracies,
     "recall_equal": skills.equal_accuracies,
@@ -58,6 +60,8 @@ TASKS = {  # names of tasks, by their folder
     "cifar10": "CIFAR-10",
     "pixels": "Pixels",
     "lm": "Language models",
+    "lm_rates": "Language models: trials",
+    "lm_equal": "Language models of equal size",
 }
 TITLES = {
     "1": "Tier 1: small networks that differ only in their mixer",
@@ -78,6 +82,8 @@ TITLES = {
     "recall_equal": "Recall of 8 pairs at equal FLOPs, and at about equal parameters",
     "recall_pairs": "Recall of 4, 16, 32 and 64 pairs, test accuracy, %",
     "lm": "Perplexity of next-token models on WikiText-2",
+    "lm_rates": "Language models: validation perplexity of the trials, one seed at each learning rate",
+    "lm_equal": "Language models of WikiText-2 with equally many parameters, one pass",
     "shapes": "Synthetic shapes: questions, and labels of patches",
     "pixels": "CIFAR-10 as 1,024 grey values, 600 steps",
     "settings": "Hyperparameter trials on a separate validation split (seed 100)",

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from evidence.suite import pretraining, skills
+from evidence.suite import language, pretraining, skills
 from evidence.suite.models import Model, models, toy, trial
 from fourier_attn import command
 from fourier_attn.choices import check_choice
@@ -232,6 +232,8 @@ MODELS: dict[str, tuple[Model, ...]] = {
             ("attention", 0.08, 3),
         )
     ),
+    "lm_rates": language.trials(),
+    "lm_equal": language.chosen(),
     "pixels": models(
         "pixels", {"fnet": 0.35, "lambda": 0.55, "long_conv": 0.55, "attention": 1.5}, seeds=1, task="pixels"
     ),

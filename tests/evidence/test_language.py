@@ -1,6 +1,17 @@
-"""Tables of perplexities."""
+"""Language models: tables of perplexities, equal numbers of parameters, and the chosen learning rates."""
 
+from pathlib import Path
+
+import jax
+import pytest
+from conftest import ROOT
+
+from evidence.pages import language
 from evidence.pages.language import of, perplexity_table
+from evidence.suite import cells, rates
+from evidence.suite import language as suite
+from fourier_attn import model
+from fourier_attn.config import Config, fitted_without_data
 
 
 def finding(test: float, validations: list[float]) -> dict:
@@ -23,3 +34,54 @@ def test_the_lowest_perplexity_is_first_and_validation_is_that_of_the_best_epoch
     assert [row.split("`")[1] for row in rows[2:]] == ["b", "a", "c"]
     assert "| `a` | 50.0 (1) | 100.0 (1) | 40.0 (1) | 120.0 (1) | 0.10 | 8 | 5 | 7 |" in rows
     assert rows[-1].startswith("| `c` | not yet run |")
+
+
+@pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
+def test_language_models_have_equally_many_parameters() -> None:
+    for kind, networks in suite.NETWORKS.items():
+        counts = [parameters(cells.EVERY[f"lm_equal-{kind}-{network}-0"].read()) for network in networks]
+        assert max(counts) / counts[0] - 1 <= 2e-4
+        assert min(counts) / counts[0] - 1 >= -2e-4
+
+
+def parameters(c: Config) -> int:
+    c = fitted_without_data(c)
+    network = model.build(c.model)
+    key, example = jax.random.key(0), model.example(c.model)
+    shapes = jax.eval_shape(lambda key, example: network.init(key, *example), key, example)
+    return sum(leaf.size for leaf in jax.tree.leaves(shapes["params"]))
+
+
+def test_the_rate_with_the_lowest_perplexity_is_chosen(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ends = dict(zip(suite.TRIED, (60.0, 50.0, None), strict=True))  # the last one diverged
+    found = {
+        f"masked-{network}-rate-{rate}": [{"validation": [90.0, end]}]
+        for network in suite.NETWORKS["masked"]
+        for rate, end in ends.items()
+    }
+    monkeypatch.setattr(rates, "published", lambda *_: found)
+    assert rates.language_rates(tmp_path) == {"masked": dict.fromkeys(suite.NETWORKS["masked"], "2e-3")}
+    rows = language.trials_table(found).splitlines()
+    assert rows[2] == "| causal | `attention` | not yet run | not yet run | not yet run |"
+    assert rows[-1].startswith("| masked | `identity` | 60.0 | 50.0 | ")
+
+
+def test_the_chosen_rates_of_language_models_are_those_of_the_trials() -> None:
+    assert suite.RATES | rates.language_rates(ROOT) == suite.RATES
+
+
+def test_networks_of_equal_size_are_listed_by_perplexity() -> None:
+    def found(perplexity: float) -> dict:
+        epochs = [{"train": {}, "validation": {"perplexity": perplexity + 1}}]
+        facts = {"parameters": 9, "cpu_seconds": 36.0, "counted": 1, "processes": 1, "hardware": {}}
+        knobs = {"optim.learning_rate": 0.002}
+        peak = {"peak_memory_mib": 1}
+        return facts | peak | {"test": {"perplexity": perplexity}, "epochs": epochs, "knobs": knobs}
+
+    groups = {"causal-linear": [found(70.0), found(72.0)], "causal-lambda": [found(60.0)]}
+    rows = [line.strip("| ").split(" | ") for line in language.equal_table(groups, "causal").splitlines()[2:]]
+    assert rows[0] == ["`lambda`", "61.0 (1)", "60.0 (1)", "0.002", "9", "0.01"]
+    assert rows[1][:3] == ["`linear`", "72.0 ± 1.4 (2)", "71.0 ± 1.4 (2)"]
+    assert rows[2][1:3] == ["not yet run", "not yet run"]

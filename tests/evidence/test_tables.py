@@ -172,6 +172,8 @@ def test_every_table_of_this_repository_can_be_made() -> None:
             "pretrained",
             "pretraining-steps",
             "lm",
+            "lm-causal",
+            "lm-masked",
         )
         other = ("reviews", "imdb", "padding", "components")
         unmeasured = name.startswith(("engine-", "parameters-", "images-")) or name in (*cells, *other)
