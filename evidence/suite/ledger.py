@@ -38,8 +38,8 @@ def finished_cell(cell: Cell, directory: Path) -> Finding:
     Returns: among others `epochs`, the metrics of train and validation after each; `test`; `right`, whether
       the answer to each test example is right, packed, or None if labels are not public, the metric is not an
       accuracy, or an example asks for several answers; `weights`, a digest of those that the run began with,
-      or None if it had none, or did not note it; `curve`, the training loss between two lines of the metrics,
-      only for pre-training of one epoch; `cpu_seconds` and `peak_memory_mib` of all the processes
+      or None if it had none, or did not note it; `curve`, only for pre-training, the training loss between
+      lines of the metrics; `cpu_seconds` and `peak_memory_mib` of all the processes
       that worked on it, as far as they noted them (`counted` of `processes`).
     Raises: ValueError for a run that is not finished, or was made with other seeds or knobs.
     """
@@ -74,20 +74,23 @@ def finished_cell(cell: Cell, directory: Path) -> Finding:
 
 
 def curve(lines: Sequence[Mapping[str, Any]], name: str = "mlm_loss") -> list[tuple[int, float]]:
-    """Returns the mean loss between each two training lines of a run of one epoch, with the step of its end.
+    """Returns the mean loss between each two training lines of a run, with the step at its end.
 
-    A line has the mean m over the n steps since the epoch began. The mean since the line before, m', n', is
-    (n m - n' m') / (n - n').
+    A line has the mean m over the n steps since its epoch began. The mean since the line before, with m' and
+    n', is (n m - n' m') / (n - n').
 
     Args:
       lines: lines of the metrics.
       name: the loss.
     """
-    points, before, mean = [], 0, 0.0
+    points, begin, before, mean = [], 0, 0, 0.0
     for line in (line for line in lines if line["split"] == "train"):
-        if (step := line["step"]) > before:  # a resumed run can repeat a line
-            points.append((step, round((step * line[name] - before * mean) / (step - before), 4)))
-            before, mean = step, line[name]
+        n = line["step"] - begin
+        if n > before:  # a resumed run can repeat a line
+            points.append((line["step"], round((n * line[name] - before * mean) / (n - before), 4)))
+            before, mean = n, line[name]
+        if line["epoch"] == int(line["epoch"]):  # the next line has means over the next epoch
+            begin, before, mean = line["step"], 0, 0.0
     return points
 
 
