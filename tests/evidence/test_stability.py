@@ -67,7 +67,7 @@ def test_pretrained_networks_have_a_row_when_all_tasks_are_there(
 
 
 def test_the_curve_has_the_mean_loss_between_lines() -> None:
-    """Lines have means over the epoch so far: of the losses 8, 8, 4, 4, 4, and 3, 3, 1 in the second epoch."""
+    """Lines have means over the epoch so far: of the losses 8, 8, 4, 4, 4, and 3, 3, 1 in the second."""
     means = [(2, 0.4, 8.0), (4, 0.8, 6.0), (4, 0.8, 6.0), (5, 1.0, 5.6)]  # a resumed run repeats a line
     means += [(7, 1.4, 3.0), (8, 1.6, 7 / 3)]
     lines = [{"split": "train", "step": step, "epoch": at, "mlm_loss": mean} for step, at, mean in means]
