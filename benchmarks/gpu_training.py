@@ -31,7 +31,8 @@ from fourier_attn.train.step import make_init, make_keys
 from fourier_attn.train.target.step import training_step
 
 # Architecture, and the implementation of attention without dropout of its weights; None: with dropout.
-# In this order, and length by length, a run that is cut off compares FNet with the fastest attention.
+# Encoders are measured in this order, one length after the other. So a run that is cut off has compared FNet
+# with the fastest attention.
 ENCODERS = {
     "fnet": ("fnet", None),
     "bert, cudnn": ("bert", "cudnn"),
@@ -41,7 +42,7 @@ ENCODERS = {
     "circular": ("circular", None),
     "bert, xla, dropout": ("bert", None),
 }
-STEPS = ((32, 512), (2, 8192), (8, 2048))  # batch size and tokens
+STEPS = ((32, 512), (2, 8192), (8, 2048))  # batch size and tokens, the extreme ones first
 REPEATABLE = "--xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0"
 KILLED = "skills:conv_attention-recall"
 RUNS = (

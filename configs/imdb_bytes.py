@@ -2,7 +2,7 @@
 
 The argument is a model of `MODELS`. As in the benchmark, there are four layers of width 256 with four heads,
 and batches of 32. Unlike there, training takes 1,000 steps instead of 20,000, and texts are cut after 1,024
-bytes, for two CPU cores. The accuracy therefore does not show what a full training would reach.
+bytes, to save time. The accuracy therefore does not show what a full training would reach.
 
 Command: `python -m fourier_attn.main --config=configs/imdb_bytes.py:fnet`.
 

@@ -1,7 +1,7 @@
 """Judges claims of the sources by the files of results: each function returns a verdict and its numbers."""
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from fourier_attn.studies.engine import frontier
 
 SUPPORTED, REFUTED, UNDECIDED, UNTESTED = "supported", "not supported", "undecided", "not tested"
 VERDICTS = (SUPPORTED, REFUTED, UNDECIDED, UNTESTED)
+CONTROL = "random-wiki-tiny"  # a network that is not expected to learn much in pre-training
 WORDS = {"better": SUPPORTED, "not worse": SUPPORTED, "worse": REFUTED, "undecided": UNDECIDED}
 
 
@@ -127,28 +128,42 @@ def steadier(results: Results, model: str, against: str) -> Judged:
     return Judged(verdict, f"size tiny, masked tokens: {', '.join(said)}")
 
 
-def share_of_glue(results: Results, model: str, against: str, bound: float) -> Judged:
+def share_of_glue(results: Results, model: str, against: str, bound: float, control: str = "") -> Judged:
     """Judges "reaches a share of the GLUE score of another network", with Welch's interval of the logarithm.
 
-    The interval is over seeds of fine-tuning. It leaves out how pre-training varies, which has one seed.
+    The interval is over seeds of fine-tuning. It leaves out how pre-training varies, which has one seed. If
+    the control reaches the share as well, the score says little about pre-training, and the claim is open.
 
     Args:
       results: the files of results.
       model, against: pre-trained networks.
       bound: the share.
+      control: a network that is not expected to reach the share; then a task that fails counts as 0.
+        "": none, and tasks that fail are left out, as in the paper.
     """
     groups = published(results.root, "glue")
-    ours, theirs = (np.log(glue.seed_means(groups, name)) for name in (model, against))
-    if min(len(ours), len(theirs)) < 3:
+    means = {
+        name: glue.seed_means(groups, name, zeros=bool(control)) for name in (model, against, control) if name
+    }
+    if min(map(len, means.values())) < 3:
         return absent("some seeds are missing")
+    verdict, share = _share(means, model, against, bound)
+    words = f"five tasks, one pre-training each, {share}"
+    if control:
+        reached, other = _share(means, control, against, bound)
+        verdict = UNDECIDED if reached == SUPPORTED else verdict
+        words += f"; {other}"
+    return Judged(verdict, words)
+
+
+def _share(means: Mapping[str, np.ndarray], model: str, against: str, bound: float) -> Judged:
+    """Judges "the ratio of two mean scores is larger than the bound", by the scores of the seeds."""
+    ours, theirs = np.log(means[model]), np.log(means[against])
     error, freedom = welch(ours, theirs)
     mean, half = float(ours.mean() - theirs.mean()), float(student.ppf(0.975, freedom)) * error
     share, low, high = np.exp([mean, mean - half, mean + half])
-    return Judged(
-        over(share, low, high, bound),
-        f"five tasks, one pre-training each, `{model}`: {100 * share:.1f} % of `{against}` "
-        f"({100 * low:.1f} to {100 * high:.1f})",
-    )
+    words = f"`{model}`: {100 * share:.1f} % of `{against}` ({100 * low:.1f} to {100 * high:.1f})"
+    return Judged(over(share, low, high, bound), words)
 
 
 def reaches(results: Results, model: str, accuracy: float) -> Judged:

@@ -22,7 +22,7 @@ from functools import partial
 
 from absl import flags
 
-from evidence.pages import layout
+from evidence.pages import layout, pretraining_predictions
 from evidence.pages.claim_list import claim_table
 from evidence.pages.compiled import (
     compiled_lengths,
@@ -79,8 +79,11 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "sst2": partial(evidence, tier="sst2", whole=True),
     "listops": partial(evidence, tier="listops", whole=True),
     "bytes": partial(evidence, tier="bytes", whole=True),
-    "pretrained": pretrained_table,
-    "pretraining-steps": published_steps,
+    "pretraining-predictions": pretraining_predictions.verdicts_table,
+    "pretrained": partial(pretrained_table, wiki=False),
+    "pretrained-wiki": partial(pretrained_table, wiki=True),
+    "pretraining-steps": partial(published_steps, wiki=False),
+    "pretraining-steps-wiki": partial(published_steps, wiki=True),
     "claims": partial(claims, tier="1"),
     "all-claims": claim_table,
     "starts": partial(validation_curves, tier="1"),

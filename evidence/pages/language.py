@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from evidence.pages.markdown import NOT_RUN, Results, mean_cell, table
 from evidence.pages.run_tables import HEADS, Cost
 from evidence.suite import cells
-from evidence.suite.language import NETWORKS, TASKS, TRIED
-from evidence.suite.ledger import Finding, number, published
+from evidence.suite.language import NETWORKS, RATES, TASKS, TRIED
+from evidence.suite.ledger import Finding, number, published, without_failures
 
 SPLITS = ("validation", "test")
 MEASURES = {"perplexity": "a token", "word_perplexity": "a word"}
@@ -69,7 +69,7 @@ def equal_table(groups: Mapping[str, Sequence[Finding]], kind: str) -> str:
     found = {network: groups.get(f"{kind}-{network}", ()) for network in NETWORKS[kind]}
 
     def mean(network: str) -> float:
-        values = [of(each, "test", "perplexity") for each in found[network]]
+        values = without_failures([of(each, "test", "perplexity") for each in found[network]])
         return statistics.mean(values) if values else math.inf
 
     lines = []
@@ -81,10 +81,16 @@ def equal_table(groups: Mapping[str, Sequence[Finding]], kind: str) -> str:
             for split in SPLITS
         ]
         cost = Cost.of(found[network])
-        rate = f"{found[network][0]['knobs']['optim.learning_rate']:g}" if found[network] else ""
+        rate = tried_rate(RATES[kind][network]) if found[network] else ""
         lines.append([f"`{network}`", *scores, rate, cost.parameters, cost.core_hours])
     heads = [*(f"{split} perplexity" for split in SPLITS), "learning rate", HEADS.parameters]
     return table(["mixer", *heads, HEADS.core_hours], lines)
+
+
+def tried_rate(rate: str) -> str:
+    """Returns a learning rate, and whether it is the lowest or the highest that was tried."""
+    edges = {TRIED[0]: " (lowest tried)", TRIED[-1]: " (highest tried)"}
+    return f"{float(rate):g}{edges.get(rate, '')}"
 
 
 def trials_table(groups: Mapping[str, Sequence[Finding]]) -> str:
@@ -97,7 +103,10 @@ def trials_table(groups: Mapping[str, Sequence[Finding]]) -> str:
     for kind, networks in NETWORKS.items():
         for network in networks:
             found = [groups.get(f"{kind}-{network}-rate-{rate}", ()) for rate in TRIED]
-            ends = [f"{number(each[0]['validation'][-1]):.1f}" if each else NOT_RUN for each in found]
+            ends = [
+                mean_cell([number(each[0]["validation"][-1])], digits=1) if each else NOT_RUN
+                for each in found
+            ]
             lines.append([kind, f"`{network}`", *ends])
     return table(["predicts", "mixer", *(f"rate {float(rate):g}" for rate in TRIED)], lines)
 

@@ -81,11 +81,17 @@ def gpu_mixers(results: Results) -> str:
 
 
 def gpu_peak(results: Results) -> str:
-    """Returns the largest excess of the peak memory of a training step over its prediction, in percent."""
+    """Returns by how much the peak memory of training steps exceeds its prediction: the range, in MB."""
     rows = [row for row in _rows(results, "step") if row.get("peak_mb") and row.get("predicted_mb")]
-    if not rows:
+    excess = sorted(round(row["peak_mb"] - row["predicted_mb"]) for row in rows)
+    if not excess:
         return "unknown"
-    return significant(100 * max(row["peak_mb"] / row["predicted_mb"] - 1 for row in rows))
+    return f"{excess[0]:,}" if excess[0] == excess[-1] else f"{excess[0]:,} to {excess[-1]:,}"
+
+
+def gpu_encoders(results: Results) -> str:
+    """Returns the number of encoders whose training steps have run."""
+    return str(len({row["what"] for row in _rows(results, "step") if "why" not in row}))
 
 
 def _rows(results: Results, kind: str) -> list[Row]:
@@ -139,6 +145,7 @@ SHORT = {"dtype": "bfloat16", "t": 128}
 GPU_VALUES: dict[str, Callable[[Results], str]] = {
     "gpu-mixers": gpu_mixers,
     "gpu-peak-over-predicted": gpu_peak,
+    "gpu-encoders": gpu_encoders,
     "gpu-fourier-over-cudnn": partial(gpu_ratio, of=PLAIN_METHODS, to=("attention, cudnn",), **SHORT),
     "gpu-xla-over-fourier": partial(gpu_ratio, of=("attention",), to=PLAIN_METHODS, **SHORT),
     "gpu-xla-over-fourier-float32": partial(

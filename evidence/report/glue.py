@@ -7,7 +7,7 @@ import numpy as np
 
 from evidence.pages.markdown import NOT_RUN, Results, mean_cell, table
 from evidence.suite.ledger import Finding, number, published
-from evidence.suite.pretraining import GLUE
+from evidence.suite.pretraining import GLUE, on_wikitext
 from fourier_attn.train.scores import CORRELATIONS
 
 # Metrics that a score averages. All other tasks use accuracy, including CoLA as in the paper.
@@ -45,43 +45,44 @@ def glue_table(groups: Mapping[str, Sequence[Finding]]) -> str:
     return table(["network", *tasks, "mean without failures"], lines)
 
 
-def pretrained_table(results: Results) -> str:
-    """Tabulates pre-trained networks: accuracy on masked tokens, and scores on GLUE over seeds, in percent.
+def pretrained_table(results: Results, wiki: bool) -> str:
+    """Tabulates pre-trained networks in percent: test accuracies, and scores on GLUE over seeds.
 
     Lists the networks that are fine-tuned on every task with equally many seeds, the most accurate on masked
     tokens first. A mean without the tasks that failed does not compare with one of all tasks, and says so.
 
     Args:
       results: the files of results.
+      wiki: True: networks that read WikiText-2 alone; False: those that also read IMDb.
     """
     networks, groups = published(results.root, "pretrain"), published(results.root, "glue")
     rows: list[tuple[float, list[str]]] = []
     for name, findings in networks.items():
         means = seed_means(groups, name)
-        if len(means):
+        if len(means) and on_wikitext(name) == wiki:
             scores = [[100 * score(each) for each in groups[f"{task}-{name}"]] for task in GLUE]
             failed = sum(np.isnan(values).all() for values in scores)
             mean = mean_cell([100 * float(each) for each in means], digits=1)
             mean += f", {failed} of {len(GLUE)} failed" if failed else ""
-            masked = 100 * findings[0]["test"]["mlm_accuracy"]
+            masked, order = (100 * findings[0]["test"][f"{task}_accuracy"] for task in ("mlm", "sop"))
             shown = [mean_cell(values, digits=1) for values in scores]
-            rows.append((masked, [f"`{name}`", f"{masked:.1f}", *shown, mean]))
+            rows.append((masked, [f"`{name}`", f"{masked:.1f}", f"{order:.1f}", *shown, mean]))
     if not rows:
         return table(["network"], [[NOT_RUN]])
-    head = ["network", "masked tokens", *GLUE, "mean"]
+    head = ["network", "masked tokens", "order", *GLUE, "mean"]
     return table(head, [cells for _, cells in sorted(rows, key=lambda row: -row[0])])
 
 
-def seed_means(groups: Mapping[str, Sequence[Finding]], kind: str) -> np.ndarray:
+def seed_means(groups: Mapping[str, Sequence[Finding]], kind: str, zeros: bool = False) -> np.ndarray:
     """Returns the mean score over the tasks for each seed; empty if a task or seed is missing.
-
-    Failures are left out of the mean, as in the paper.
 
     Args:
       groups: the findings of each "TASK-KIND".
       kind: a kind of network.
+      zeros: True: a failure counts as 0. False: it is left out of the mean, as in the paper.
     """
     found = [groups.get(f"{task}-{kind}", ()) for task in GLUE]
     if len({len(findings) for findings in found}) > 1:
         return np.empty(0)
-    return np.nanmean([[score(each) for each in findings] for findings in found], axis=0)
+    scores = np.array([[score(each) for each in findings] for findings in found])
+    return np.nanmean(np.nan_to_num(scores) if zeros else scores, axis=0)

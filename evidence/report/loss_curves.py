@@ -6,9 +6,16 @@ from matplotlib.figure import Figure
 
 from evidence.pages.markdown import NOT_RUN, Results, table
 from evidence.suite.ledger import Finding, published
+from evidence.suite.pretraining import on_wikitext, rate
 from fourier_attn import style
 
-LOSSES = (6.0, 5.0, 4.5)  # in nats; networks that learn only the frequencies of tokens stay above 6
+LOSSES = (6.0, 5.0, 4.5)  # in nats per masked token
+# An architecture has the same colour in all figures.
+COLOURS: dict[str, str] = dict(
+    zip(("fnet", "bert", "linear", "random", "hybrid", "ff"), style.COLOURS, strict=True)
+)
+STYLES = {"mini": "dashed", "half": "dotted"}  # of lines, by words in the name of a network
+Groups = Mapping[str, Sequence[Finding]]  # findings of each pre-trained network, of which one seed is shown
 
 
 def steps_to(curve: Sequence[tuple[int, float]], loss: float) -> int | None:
@@ -16,13 +23,10 @@ def steps_to(curve: Sequence[tuple[int, float]], loss: float) -> int | None:
     return next((step for step, reached in curve if reached <= loss), None)
 
 
-def steps_table(groups: Mapping[str, Sequence[Finding]]) -> str:
-    """Tabulates the training steps until each of `LOSSES` is reached, and the last loss.
+def steps_table(groups: Groups) -> str:
+    """Tabulates the learning rate, the steps until each of `LOSSES` is reached, and losses, the lowest first.
 
-    Lists the networks whose cells have a curve, the lowest last loss first.
-
-    Args:
-      groups: the findings of each pre-trained network, one for each seed; only the first is shown.
+    Lists the networks whose cells have a curve.
     """
     curves = with_curves(groups)
     if not curves:
@@ -31,37 +35,39 @@ def steps_table(groups: Mapping[str, Sequence[Finding]]) -> str:
     for name, curve in sorted(curves.items(), key=lambda item: item[1][-1][1]):
         steps = [steps_to(curve, loss) for loss in LOSSES]
         reached = ["not reached" if step is None else f"{step:,}" for step in steps]
-        lines.append([f"`{name}`", *reached, f"{curve[-1][1]:.2f}"])
-    return table(["network", *(f"steps to loss {loss:g}" for loss in LOSSES), "last loss"], lines)
+        losses = (curve[-1][1], groups[name][0]["test"]["mlm_loss"])
+        lines.append([f"`{name}`", f"{float(rate(name)):g}", *reached, *(f"{loss:.2f}" for loss in losses)])
+    heads = ["network", "learning rate", *(f"steps to loss {loss:g}" for loss in LOSSES)]
+    return table([*heads, "last training loss", "test loss"], lines)
 
 
-def published_steps(results: Results) -> str:
-    """Tabulates the training steps to a loss of the published networks."""
-    return steps_table(published(results.root, "pretrain"))
+def published_steps(results: Results, wiki: bool) -> str:
+    """Tabulates the training steps to a loss of the published networks.
+
+    Args:
+      results: the files of results.
+      wiki: True: networks that read WikiText-2 alone; False: those that also read IMDb.
+    """
+    groups = published(results.root, "pretrain")
+    return steps_table({name: found for name, found in groups.items() if on_wikitext(name) == wiki})
 
 
 @style.styled()
-def loss_curves(groups: Mapping[str, Sequence[Finding]]) -> Figure:
-    """Plots the loss on masked tokens over training steps, with a line for each network.
-
-    Args:
-      groups: the findings of each pre-trained network, one for each seed; only the first is shown.
-    """
-    figure = style.figure(height=2.6)
+def loss_curves(groups: Groups) -> Figure:
+    """Plots the loss on masked tokens over training steps, with a line for each network."""
+    figure = style.figure(height=2.4)
     axes = figure.subplots()
-    # A line is dashed if there are more networks than colours.
-    for i, (name, curve) in enumerate(with_curves(groups).items()):
-        line = "dashed" if i >= len(style.COLOURS) else "solid"
+    for name, curve in with_curves(groups).items():
+        line = next((STYLES[word] for word in name.split("-") if word in STYLES), "solid")
         steps, losses = zip(*curve, strict=True)
-        colour = style.COLOURS[i % len(style.COLOURS)]
-        axes.plot(steps, losses, linestyle=line, color=colour, label=name, linewidth=1)
+        axes.plot(steps, losses, linestyle=line, color=COLOURS[name.split("-")[0]], label=name, linewidth=1)
     axes.set_xlabel("step")
     axes.set_ylabel("training loss, nats per masked token")
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
     return figure
 
 
-def with_curves(groups: Mapping[str, Sequence[Finding]]) -> dict[str, list[tuple[int, float]]]:
+def with_curves(groups: Groups) -> dict[str, list[tuple[int, float]]]:
     """Returns the curve of the first seed of each network that has one."""
     curves = {name: findings[0].get("curve") for name, findings in groups.items() if findings}
     return {name: curve for name, curve in curves.items() if curve}

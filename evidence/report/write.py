@@ -33,9 +33,14 @@ from evidence.report.tables import (
 from evidence.report.variance import components
 from evidence.suite import cells as suite
 from evidence.suite.ledger import Finding, Ledger, unpack
+from evidence.suite.pretraining import on_wikitext
 from fourier_attn import atomic, command, paths, style
 
-ENGINES = "Emulated engines and their exact twins"
+PARTS = {  # parts of a tier, and their titles
+    "": "",
+    "-engines": "Emulated engines and their exact twins",
+    "-wiki": "WikiText-2 alone",
+}
 OWN_TABLES = {  # of tiers with several scores, or with too many models for the usual figures
     "glue": glue_table,
     "stability": stability_table,
@@ -100,8 +105,8 @@ READING = """
 - **Core-hours** are from the fastest seed, because other work on the machine makes training slower. With more
   seeds, the minimum is lower. One core-hour is 3,600 seconds on one core. Core-hours are unknown if a process
   was killed in every seed, and for networks that were trained on a GPU.
-- **Peak memory** is the largest memory of a process, as a mean over seeds. That of a GPU does not
-  count.
+- **Peak memory** is the largest memory of a process, as a mean over seeds. It is left out for networks that
+  were trained on a GPU.
 """
 # mixer -> date since which it has another initial value, and the earlier value
 STARTED = {"token_conv": ("2026-11-25T18:00", "a filter of random numbers")}
@@ -244,7 +249,7 @@ def report_lines(ledger: Ledger) -> Iterator[str]:
             yield provenance_line(groups)
             continue
         for part, models in parts(groups).items():
-            yield f"\n### {ENGINES}\n" if part else ""
+            yield f"\n### {PARTS[part]}\n" if part else ""
             yield accuracy_table(models)
             yield f"\n{cost_table(models)}"
             yield from over_time(tier, part, models)
@@ -264,7 +269,7 @@ def report_lines(ledger: Ledger) -> Iterator[str]:
 
 
 def over_time(tier: str, part: str, models: Mapping[str, Sequence[Finding]]) -> Iterator[str]:
-    """Yields the figure of the scores over epochs, or for pre-training of one epoch of the loss over steps.
+    """Yields the figure of the scores over epochs. For pre-training, it is one of the loss over steps.
 
     Args:
       tier: the tier.
@@ -279,15 +284,16 @@ def over_time(tier: str, part: str, models: Mapping[str, Sequence[Finding]]) -> 
 
 
 def parts(groups: Mapping[str, Sequence[Finding]]) -> dict[str, dict[str, Sequence[Finding]]]:
-    """Splits models into two parts that can be compared: those of one size, and engines with exact twins.
+    """Splits models into parts that can be compared.
 
     Args:
       groups: the findings of each model.
-    Returns: non-empty parts by "" or "-engines".
+    Returns: non-empty parts by a key of `PARTS`.
     """
-    parts = {"": {}, "-engines": {}}
+    parts = {part: {} for part in PARTS}
     for name, findings in groups.items():
-        parts["-engines" if name.endswith(suite.TWINS) else ""][name] = findings
+        part = "-engines" if name.endswith(suite.TWINS) else "-wiki" if on_wikitext(name) else ""
+        parts[part][name] = findings
     return {part: models for part, models in parts.items() if models}
 
 

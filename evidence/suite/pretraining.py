@@ -48,6 +48,11 @@ GLUE = {"rte": 0.055, "mrpc": 0.06, "stsb": 0.06, "cola": 0.055, "sst2": 0.16}
 SHARES = {"tiny": 0.25, "mini": 1.0}  # costs in proportion to those of size mini
 
 
+def on_wikitext(network: str) -> bool:
+    """Returns whether a network is pre-trained on WikiText-2 alone."""
+    return "-wiki" in network
+
+
 def start(network: str) -> str:
     """Returns the name of the cell that pre-trains a network."""
     return f"pretrain-{network}-0"
@@ -88,15 +93,20 @@ def pretrained() -> tuple[Model, ...]:
     return tuple(_pretrained(network, core_hours) for network, core_hours in NETWORKS.items())
 
 
-def _pretrained(network: str, core_hours: float) -> Model:
-    name, _, size = network.rpartition("-")
-    texts, name = (*WIKI, *PASSES) if "-wiki" in name else (), name.removesuffix("-wiki")
+def rate(network: str) -> str:
+    """Returns the learning rate of a network in pre-training."""
+    name, _, size = network.replace("-wiki", "").rpartition("-")
     if size == "tiny":
-        rate, blocks = RATES[name], BLOCKS.get(name, ())
-    else:
-        rate, blocks = f"{float(RATES.get(name) or RATES[f'{name}-3']) / 2:g}", ()
+        return RATES[name]
+    return f"{float(RATES.get(name) or RATES[f'{name}-3']) / 2:g}"
+
+
+def _pretrained(network: str, core_hours: float) -> Model:
+    name, _, size = network.replace("-wiki", "").rpartition("-")
+    blocks = BLOCKS.get(name, ()) if size == "tiny" else ()
+    texts = (*WIKI, *PASSES) if on_wikitext(network) else ()
     config = f"configs/pretrain.py:{name.partition('-')[0]}-{size}"
-    knobs = (("optim.learning_rate", rate), *blocks, *texts)
+    knobs = (("optim.learning_rate", rate(network)), *blocks, *texts)
     return Model(network, core_hours, config, 1, knobs, task="pretraining")
 
 
@@ -107,7 +117,7 @@ def glue() -> tuple[Model, ...]:
             f"{task}-{name}",
             SHARES["tiny" if "tiny" in name else "mini"] * core_hours,
             f"configs/finetune.py:{task}",
-            knobs=(("data.length", "64"), ("data.buckets", "(32,)")) if "-wiki" in name else (),
+            knobs=(("data.length", "64"), ("data.buckets", "(32,)")) if on_wikitext(name) else (),
             task=task,
             start=start(name) if name in NETWORKS else "",
         )

@@ -49,7 +49,10 @@ def language_rates(root: Path) -> dict[str, dict[str, str]]:
                 network: [number(groups[name][0]["validation"][-1]) for name in each]
                 for network, each in names.items()
             }
-            best[kind] = {network: language.TRIED[int(np.nanargmin(each))] for network, each in ends.items()}
+            best[kind] = {
+                network: language.TRIED[int(np.argmin(np.nan_to_num(each, nan=np.inf)))]
+                for network, each in ends.items()
+            }
     return best
 
 

@@ -120,11 +120,14 @@ def test_the_peak_is_compared_with_its_prediction(tmp_path: Path) -> None:
     folder = tmp_path / "results" / "benchmarks"
     folder.mkdir(parents=True)
     sizes = ((100.0, 103.0), (100.0, 99.0), (None, 500.0), (100.0, None))
-    rows: list[timing.Row] = [{"part": "step", "predicted_mb": a, "peak_mb": b} for a, b in sizes]
-    rows.append({"part": "step", "why": "no memory"})
-    for given, expected in ((rows, "3"), (rows[2:], "unknown"), ([], "unknown")):
+    rows: list[timing.Row] = [
+        {"part": "step", "what": "fnet", "predicted_mb": a, "peak_mb": b} for a, b in sizes
+    ]
+    rows.append({"part": "step", "what": "bert", "why": "no memory"})
+    for given, expected in ((rows, "-1 to 3"), (rows[:1], "3"), (rows[2:], "unknown"), ([], "unknown")):
         (folder / "gpu-step.json").write_text(json.dumps(provenance.record() | {"rows": given}))
         assert GPU_VALUES["gpu-peak-over-predicted"](Results(tmp_path)) == expected
+        assert GPU_VALUES["gpu-encoders"](Results(tmp_path)) == ("1" if given else "0")
 
 
 def test_rows_are_written_one_by_one(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Language models: tables of perplexities, equal numbers of parameters, and the chosen learning rates."""
 
+import math
 from pathlib import Path
 
 import jax
@@ -65,7 +66,10 @@ def test_the_rate_with_the_lowest_perplexity_is_chosen(
     assert rates.language_rates(tmp_path) == {"masked": dict.fromkeys(suite.NETWORKS["masked"], "2e-3")}
     rows = language.trials_table(found).splitlines()
     assert rows[2] == "| causal | `attention` | not yet run | not yet run | not yet run |"
-    assert rows[-1].startswith("| masked | `identity` | 60.0 | 50.0 | ")
+    assert rows[-1] == "| masked | `identity` | 60.0 (1) | 50.0 (1) | failed |"
+    for rate in suite.TRIED:
+        found[f"masked-identity-rate-{rate}"] = [{"validation": [None]}]
+    assert rates.language_rates(tmp_path)["masked"].keys() == suite.NETWORKS["masked"].keys()
 
 
 def test_the_chosen_rates_of_language_models_are_those_of_the_trials() -> None:
@@ -76,12 +80,16 @@ def test_networks_of_equal_size_are_listed_by_perplexity() -> None:
     def found(perplexity: float) -> dict:
         epochs = [{"train": {}, "validation": {"perplexity": perplexity + 1}}]
         facts = {"parameters": 9, "cpu_seconds": 36.0, "counted": 1, "processes": 1, "hardware": {}}
-        knobs = {"optim.learning_rate": 0.002}
-        peak = {"peak_memory_mib": 1}
-        return facts | peak | {"test": {"perplexity": perplexity}, "epochs": epochs, "knobs": knobs}
+        return facts | {"peak_memory_mib": 1, "test": {"perplexity": perplexity}, "epochs": epochs}
 
-    groups = {"causal-linear": [found(70.0), found(72.0)], "causal-lambda": [found(60.0)]}
+    groups = {"causal-linear": [found(70.0), found(72.0), found(math.nan)], "causal-lambda": [found(60.0)]}
     rows = [line.strip("| ").split(" | ") for line in language.equal_table(groups, "causal").splitlines()[2:]]
-    assert rows[0] == ["`lambda`", "61.0 (1)", "60.0 (1)", "0.002", "9", "0.01"]
-    assert rows[1][:3] == ["`linear`", "72.0 ± 1.4 (2)", "71.0 ± 1.4 (2)"]
+    rate = language.tried_rate(suite.RATES["causal"]["lambda"])
+    assert rows[0] == ["`lambda`", "61.0 (1)", "60.0 (1)", rate, "9", "0.01"]
+    assert rows[1][:3] == ["`linear`", "72.0 ± 1.4 (2, 1 failed)", "71.0 ± 1.4 (2, 1 failed)"]
     assert rows[2][1:3] == ["not yet run", "not yet run"]
+    assert [language.tried_rate(rate) for rate in suite.TRIED] == [
+        "0.001 (lowest tried)",
+        "0.002",
+        "0.004 (highest tried)",
+    ]

@@ -1,5 +1,6 @@
 """Pre-training: learning rates that train, curves of the loss, and tables of networks."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,9 @@ import pytest
 from conftest import ROOT
 
 from evidence.pages import claims
+from evidence.pages import pretraining_predictions as predictions
 from evidence.pages.markdown import NOT_RUN, Results
-from evidence.report import glue, loss_curves, stability
+from evidence.report import glue, loss_curves, stability, write
 from evidence.suite import cells, ledger
 from evidence.suite.ledger import published
 from evidence.suite.pretraining import GLUE, RATES, TRIED
@@ -42,7 +44,10 @@ def test_pretrained_networks_have_a_row_when_all_tasks_are_there(
         return {"task": task, "epochs": [{"validation": {"accuracy": 0.0}}, {"validation": line}]}
 
     found = {
-        "pretrain": {name: [{"test": {"mlm_accuracy": share}}] for name, share in (("a", 0.3), ("b", 0.2))},
+        "pretrain": {
+            name: [{"test": {"mlm_accuracy": share, "sop_accuracy": share / 2}}]
+            for name, share in (("a", 0.3), ("b", 0.2))
+        },
         "glue": {
             f"{task}-{name}": [scored(task, 0.6), scored(task, at)]
             for task in GLUE
@@ -50,20 +55,20 @@ def test_pretrained_networks_have_a_row_when_all_tasks_are_there(
         },
     }
     monkeypatch.setattr(glue, "published", lambda _, tier: found[tier])
-    rows = glue.pretrained_table(Results(tmp_path)).splitlines()[2:]
-    assert [row.split(" | ")[:2] for row in rows] == [["| `a`", "30.0"], ["| `b`", "20.0"]]
+    rows = glue.pretrained_table(Results(tmp_path), wiki=False).splitlines()[2:]
+    assert [row.split(" | ")[:3] for row in rows] == [["| `a`", "30.0", "15.0"], ["| `b`", "20.0", "10.0"]]
     assert rows[0].endswith("| 61.0 ± 1.4 (2) | 61.0 ± 1.4 (2) |")
     for each in found["glue"]["stsb-b"]:
         each["epochs"][-1]["validation"]["spearman"] = None
-    rows = glue.pretrained_table(Results(tmp_path)).splitlines()[2:]
+    rows = glue.pretrained_table(Results(tmp_path), wiki=False).splitlines()[2:]
     assert "| failed |" in rows[1]
     assert rows[1].endswith(" (2), 1 of 5 failed |")
     found["glue"]["sst2-b"].pop()
-    assert [row.split(" | ")[0] for row in glue.pretrained_table(Results(tmp_path)).splitlines()[2:]] == [
-        "| `a`"
-    ]
+    assert [
+        row.split(" | ")[0] for row in glue.pretrained_table(Results(tmp_path), wiki=False).splitlines()[2:]
+    ] == ["| `a`"]
     found["glue"] = {}
-    assert NOT_RUN in glue.pretrained_table(Results(tmp_path))
+    assert NOT_RUN in glue.pretrained_table(Results(tmp_path), wiki=False)
 
 
 def test_the_curve_has_the_mean_loss_between_lines() -> None:
@@ -76,23 +81,86 @@ def test_the_curve_has_the_mean_loss_between_lines() -> None:
 
 
 def test_networks_are_listed_by_their_last_loss() -> None:
-    """Raw lists are as read from JSON; a network without a curve is left out."""
+    """Points are lists, as read from JSON; a network without a curve is left out."""
+    test = {"test": {"mlm_loss": 5.0}}
     groups = {
-        "slow": [{"curve": [[50, 7.0], [100, 6.0]]}],
-        "fast": [{"curve": [[50, 5.5], [1000, 4.9], [1050, 5.2]]}],
-        "unknown": [{}],
+        "bert-mini": [{"curve": [[50, 7.0], [100, 6.0]], **test}],
+        "linear-wiki-tiny": [{"curve": [[50, 5.5], [1000, 4.9], [1050, 5.2]], **test}],
+        "ff-tiny": [{}],
     }
     rows = [line.strip("| ").split(" | ") for line in loss_curves.steps_table(groups).splitlines()[2:]]
     assert rows == [
-        ["`fast`", "50", "1,000", "not reached", "5.20"],
-        ["`slow`", "100", "not reached", "not reached", "6.00"],
+        ["`linear-wiki-tiny`", "0.002", "50", "1,000", "not reached", "5.20", "5.00"],
+        ["`bert-mini`", "0.0005", "100", "not reached", "not reached", "6.00", "5.00"],
     ]
-    assert NOT_RUN in loss_curves.steps_table({"unknown": [{}]})
-    drawn = loss_curves.loss_curves(groups).axes[0].get_lines()
-    assert {str(line.get_label()): np.asarray(line.get_ydata()).tolist() for line in drawn} == {
-        "slow": [7.0, 6.0],
-        "fast": [5.5, 4.9, 5.2],
+    assert NOT_RUN in loss_curves.steps_table({"ff-tiny": [{}]})
+
+
+def test_the_curves_of_an_architecture_have_one_colour() -> None:
+    names = ("bert-tiny", "fnet-tiny", "fnet-mini", "hybrid-3-tiny")
+    drawn = loss_curves.loss_curves({name: [{"curve": [[50, 7.0], [100, 6.0]]}] for name in names})
+    lines = {str(line.get_label()): line for line in drawn.axes[0].get_lines()}
+    assert tuple(lines) == names
+    assert np.asarray(lines["fnet-mini"].get_ydata()).tolist() == [7.0, 6.0]
+    assert lines["fnet-tiny"].get_color() == lines["fnet-mini"].get_color() != lines["bert-tiny"].get_color()
+    assert (lines["fnet-tiny"].get_linestyle(), lines["fnet-mini"].get_linestyle()) == ("-", "--")
+
+
+def test_parts_of_pre_training_are_not_compared() -> None:
+    parts = write.parts({name: [] for name in ("fnet-tiny", "fnet-wiki-tiny", "bert-mini")})
+    assert {part: list(models) for part, models in parts.items()} == {
+        "": ["fnet-tiny", "bert-mini"],
+        "-wiki": ["fnet-wiki-tiny"],
     }
+
+
+def test_a_share_of_glue_needs_a_control_that_does_not_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three seeds on five tasks, of which the control fails one, which then counts as 0."""
+
+    def scores(values: Sequence[float], fails: bool = False) -> dict[str, list[dict]]:
+        lines = {task: [{"accuracy": v, "f1": v, "spearman": v} for v in values] for task in GLUE}
+        for line in lines["stsb"] if fails else ():
+            line["spearman"] = None
+        return {
+            task: [{"task": task, "epochs": [{"validation": line}]} for line in lines[task]] for task in GLUE
+        }
+
+    def verdict(control: Sequence[float], fails: bool) -> str:
+        models = {
+            "bert-wiki-tiny": scores((0.6, 0.61, 0.62)),
+            "fnet-wiki-tiny": scores((0.61, 0.62, 0.6)),
+            claims.CONTROL: scores(control, fails),
+        }
+        groups = {
+            f"{task}-{name}": found for name, by_task in models.items() for task, found in by_task.items()
+        }
+        monkeypatch.setattr(claims, "published", lambda *_: groups)
+        prediction, judge = list(predictions.SHARES.items())[2]
+        return predictions.judged(prediction, judge(Results(Path("nowhere"))))[1]
+
+    assert verdict((0.3, 0.31, 0.32), fails=False) == "holds"
+    assert verdict((0.6, 0.61, 0.62), fails=False) == "fails"
+    assert verdict((0.6, 0.61, 0.62), fails=True) == "holds"
+    assert verdict((0.6, 0.61), fails=False) == "open"
+
+
+def test_predictions_about_rates_stay_open_without_seeds() -> None:
+    high, low = [0.4] * 3, [0.1] * 3
+    found = {
+        "bert": {"4e-3": low},
+        "fnet": {"4e-3": high},
+        "linear": {"4e-3": high[:2]},
+        "ff": dict.fromkeys(TRIED, low),
+    }
+    attention, mixing = predictions.of_rates(found)
+    assert attention[1:] == [
+        "open",
+        "seeds that train at 0.004: `bert` 0 of 3, `fnet` 3 of 3, `linear` 2 of 2",
+    ]
+    assert mixing[1] == "holds"
+    found["linear"]["4e-3"] = [0.4, 0.4, 0.2]
+    found["ff"] = {**found["ff"], "5e-4": [0.3]}
+    assert [row[1] for row in predictions.of_rates(found)] == ["fails", "fails"]
 
 
 @pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
