@@ -38,7 +38,7 @@ from evidence.pages.engines import kinds, parameters, presets
 from evidence.pages.field_units import link, published, stages, units
 from evidence.pages.findings import claims, noise, query_keys, validation_curves
 from evidence.pages.inside import attention_table, matrix_table, property_table
-from evidence.pages.language import equal_sizes, perplexities
+from evidence.pages.language import equal_sizes, equal_verdicts, perplexities
 from evidence.pages.markdown import Results
 from evidence.pages.measured import GPU_TABLES
 from evidence.pages.open_questions import open_questions
@@ -99,6 +99,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "skills-recall-equal": equal_table,
     "skill-predictions": verdicts_table,
     "lm": partial(perplexities, tier="lm"),
+    "lm-predictions": equal_verdicts,
     "lm-causal": partial(equal_sizes, kind="causal"),
     "lm-masked": partial(equal_sizes, kind="masked"),
     "images-pixels": partial(evidence, tier="pixels", whole=True),

@@ -6,11 +6,25 @@ from collections.abc import Mapping, Sequence
 
 from evidence.pages.markdown import NOT_RUN, Results, mean_cell, table
 from evidence.pages.run_tables import HEADS, Cost
+from evidence.pages.skill_predictions import verdict
 from evidence.suite import cells
 from evidence.suite.language import NETWORKS, RATES, TASKS, TRIED
 from evidence.suite.ledger import Finding, number, published, without_failures
 
 SPLITS = ("validation", "test")
+# Predictions, and pairs of networks of which the first is to have the lower perplexity with all seeds.
+PREDICTIONS = {
+    "A long convolution learns to predict the next token faster than any other mixer.": [
+        ("causal-long_conv", f"causal-{network}") for network in NETWORKS["causal"] if network != "long_conv"
+    ],
+    "FNet learns to predict masked tokens faster than attention.": [("masked-fourier", "masked-attention")],
+    "Learned matrices that do not depend on the text learn to predict masked tokens faster than attention.": [
+        ("masked-linear", "masked-attention")
+    ],
+    "Circular attention learns more slowly than a long convolution.": [
+        (f"{kind}-long_conv", f"{kind}-circular") for kind in NETWORKS
+    ],
+}
 MEASURES = {"perplexity": "a token", "word_perplexity": "a word"}
 
 
@@ -85,6 +99,38 @@ def equal_table(groups: Mapping[str, Sequence[Finding]], kind: str) -> str:
         lines.append([f"`{network}`", *scores, rate, cost.parameters, cost.core_hours])
     heads = [*(f"{split} perplexity" for split in SPLITS), "learning rate", HEADS.parameters]
     return table(["mixer", *heads, HEADS.core_hours], lines)
+
+
+def equal_verdicts(results: Results) -> str:
+    """Tabulates the predictions of results/evidence/lm_equal/predictions.md with their verdicts."""
+    return verdicts(published(results.root, "lm_equal"))
+
+
+def verdicts(groups: Mapping[str, Sequence[Finding]]) -> str:
+    """Tabulates the predictions with their verdicts, and the test perplexities of the networks in them.
+
+    Args:
+      groups: the findings of each "KIND-NETWORK", one for each seed.
+    """
+    scores = {name: [of(each, "test", "perplexity") for each in found] for name, found in groups.items()}
+    lines = []
+    for i, (words, pairs) in enumerate(PREDICTIONS.items(), start=1):
+        held = [lower(scores.get(better, ()), scores.get(worse, ())) for better, worse in pairs]
+        named = dict.fromkeys(name for pair in pairs for name in pair)
+        shown = [f"`{name}` {mean_cell(scores[name], digits=1)}" for name in named if name in scores]
+        lines.append([f"{i}", words, verdict(*held), ", ".join(shown)])
+    return table(["", "prediction", "verdict", "test perplexity"], lines)
+
+
+def lower(better: Sequence[float], worse: Sequence[float], seeds: int = 3) -> bool | None:
+    """Says whether all seeds of one network are below all of another; None if missing seeds can decide.
+
+    A seed that failed is worse than all others.
+    """
+    a, b = ([math.inf if math.isnan(value) else value for value in values] for values in (better, worse))
+    if a and b and max(a) >= min(b):
+        return False
+    return True if len(a) >= seeds and len(b) >= seeds else None
 
 
 def tried_rate(rate: str) -> str:

@@ -93,3 +93,28 @@ def test_networks_of_equal_size_are_listed_by_perplexity() -> None:
         "0.002",
         "0.004 (highest tried)",
     ]
+
+
+def test_all_seeds_must_be_lower() -> None:
+    assert language.lower((1.0, 2.0, 3.0), (4.0, 5.0, math.nan)) is True
+    assert language.lower((1.0, 2.0, 4.0), (4.0, 5.0, 6.0)) is False
+    assert language.lower((1.0, math.nan, 2.0), (4.0, 5.0, 6.0)) is False
+    assert language.lower((5.0,), (4.0,)) is False
+    assert language.lower((1.0, 2.0, 3.0), (4.0, 5.0)) is None
+    assert language.lower((), ()) is None
+
+
+def test_predictions_for_language_models_are_judged() -> None:
+    def seeds(*values: float) -> list[dict]:
+        return [{"test": {"perplexity": value}} for value in values]
+
+    groups = {
+        "masked-fourier": seeds(50, 51, 52),
+        "masked-attention": seeds(60, 61, 62),
+        "masked-linear": seeds(55, 61, 56),
+        "masked-circular": seeds(70, 71, 72),
+        "masked-long_conv": seeds(40, 41, 42),
+    }
+    rows = [line.strip("| ").split(" | ") for line in language.verdicts(groups).splitlines()[2:]]
+    assert [row[2] for row in rows] == ["open", "holds", "fails", "open"]
+    assert rows[1][3] == "`masked-fourier` 51.0 ± 1.0 (3), `masked-attention` 61.0 ± 1.0 (3)"

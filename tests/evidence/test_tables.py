@@ -176,6 +176,7 @@ def test_every_table_of_this_repository_can_be_made() -> None:
             "pretraining-steps-wiki",
             "lm",
             "lm-causal",
+            "lm-predictions",
             "lm-masked",
         )
         other = ("reviews", "imdb", "padding", "components")
