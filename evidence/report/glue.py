@@ -49,7 +49,7 @@ def pretrained_table(results: Results, wiki: bool) -> str:
     """Tabulates pre-trained networks in percent: test accuracies, and scores on GLUE over seeds.
 
     Lists the networks that are fine-tuned on every task with equally many seeds, the most accurate on masked
-    tokens first. A mean without the tasks that failed does not compare with one of all tasks, and says so.
+    tokens first. A mean without runs that failed does not compare with one of all runs, and says so.
 
     Args:
       results: the files of results.
@@ -61,9 +61,9 @@ def pretrained_table(results: Results, wiki: bool) -> str:
         means = seed_means(groups, name)
         if len(means) and on_wikitext(name) == wiki:
             scores = [[100 * score(each) for each in groups[f"{task}-{name}"]] for task in GLUE]
-            failed = sum(np.isnan(values).all() for values in scores)
+            failed, runs = int(np.isnan(scores).sum()), np.size(scores)
             mean = mean_cell([100 * float(each) for each in means], digits=1)
-            mean += f", {failed} of {len(GLUE)} failed" if failed else ""
+            mean += f", {failed} of {runs} runs failed" if failed else ""
             masked, order = (100 * findings[0]["test"][f"{task}_accuracy"] for task in ("mlm", "sop"))
             shown = [mean_cell(values, digits=1) for values in scores]
             rows.append((masked, [f"`{name}`", f"{masked:.1f}", f"{order:.1f}", *shown, mean]))

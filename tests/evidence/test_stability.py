@@ -62,7 +62,7 @@ def test_pretrained_networks_have_a_row_when_all_tasks_are_there(
         each["epochs"][-1]["validation"]["spearman"] = None
     rows = glue.pretrained_table(Results(tmp_path), wiki=False).splitlines()[2:]
     assert "| failed |" in rows[1]
-    assert rows[1].endswith(" (2), 1 of 5 failed |")
+    assert rows[1].endswith(" (2), 2 of 10 runs failed |")
     found["glue"]["sst2-b"].pop()
     assert [
         row.split(" | ")[0] for row in glue.pretrained_table(Results(tmp_path), wiki=False).splitlines()[2:]
