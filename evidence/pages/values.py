@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from evidence.pages.claim_list import claim_counts
+from evidence.pages.claims import share_of_glue
 from evidence.pages.compiled import COMPILED_VALUES
 from evidence.pages.markdown import Results, significant
 from evidence.pages.measured import GPU_VALUES
@@ -319,7 +320,17 @@ def parameters(results: Results, *models: str) -> str:
 
 
 WITHOUT_ATTENTION = [name for name in NETWORKS if "attention" not in name]
+
+
+def glue_share(results: Results, network: str) -> str:
+    """Returns the share of BERT's GLUE score that a network on WikiText-2 alone has, without failed runs."""
+    judged = share_of_glue(results, f"{network}-wiki-tiny", "bert-wiki-tiny", 1.0)
+    found = re.search(r"([\d.]+) % of .* (\(.*\))", judged.result)
+    return f"{found[1]} % {found[2]}" if found else "unknown"
+
+
 VALUES: dict[str, Callable[[Results], str]] = {
+    **{f"glue-share-{name}": partial(glue_share, network=name) for name in ("fnet", "hybrid-3", "random")},
     "faster-fourier": faster("benchmarks/fourier-complex-cpu", "ours / fftn", "forward"),
     "faster-complex": faster("benchmarks/fourier-complex-cpu", "ours / published complex", "forward"),
     "slower-chirps": faster("benchmarks/fourier-lengths-cpu", "chirps / plain", inverse=True),

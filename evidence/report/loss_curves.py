@@ -62,7 +62,7 @@ def loss_curves(groups: Groups) -> Figure:
         steps, losses = zip(*curve, strict=True)
         axes.plot(steps, losses, linestyle=line, color=COLOURS[name.split("-")[0]], label=name, linewidth=1)
     axes.set_xlabel("step")
-    axes.set_ylabel("training loss, nats per masked token")
+    axes.set_ylabel("training loss, nats")
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
     return figure
 
