@@ -49,7 +49,7 @@ def pretrained_table(results: Results, wiki: bool) -> str:
     """Tabulates pre-trained networks in percent: test accuracies, and scores on GLUE over seeds.
 
     Lists the networks that are fine-tuned on every task with equally many seeds, the most accurate on masked
-    tokens first. A mean without runs that failed does not compare with one of all runs, and says so.
+    tokens first. There is no mean if a task failed with all seeds.
 
     Args:
       results: the files of results.
@@ -64,6 +64,8 @@ def pretrained_table(results: Results, wiki: bool) -> str:
             failed, runs = int(np.isnan(scores).sum()), np.size(scores)
             mean = mean_cell([100 * float(each) for each in means], digits=1)
             mean += f", {failed} of {runs} runs failed" if failed else ""
+            if np.isnan(scores).all(axis=1).any():
+                mean = "not comparable, a task failed"
             masked, order = (100 * findings[0]["test"][f"{task}_accuracy"] for task in ("mlm", "sop"))
             shown = [mean_cell(values, digits=1) for values in scores]
             rows.append((masked, [f"`{name}`", f"{masked:.1f}", f"{order:.1f}", *shown, mean]))
@@ -79,10 +81,14 @@ def seed_means(groups: Mapping[str, Sequence[Finding]], kind: str, zeros: bool =
     Args:
       groups: the findings of each "TASK-KIND".
       kind: a kind of network.
-      zeros: True: a failure counts as 0. False: it is left out of the mean, as in the paper.
+      zeros: True: a failure counts as 0. False: it counts as the mean of the other seeds, so that all seeds
+        have the same tasks. A task that fails with all seeds is then left out, as in the paper.
     """
     found = [groups.get(f"{task}-{kind}", ()) for task in GLUE]
-    if len({len(findings) for findings in found}) > 1:
+    if not all(found) or len({len(findings) for findings in found}) > 1:
         return np.empty(0)
     scores = np.array([[score(each) for each in findings] for findings in found])
-    return np.nanmean(np.nan_to_num(scores) if zeros else scores, axis=0)
+    if zeros:
+        return np.nan_to_num(scores).mean(axis=0)
+    kept = scores[~np.isnan(scores).all(axis=1)]
+    return np.where(np.isnan(kept), np.nanmean(kept, axis=1, keepdims=True), kept).mean(axis=0)
