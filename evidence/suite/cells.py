@@ -1,5 +1,6 @@
 """Lists the networks that the evidence consists of: cells, each a configuration and a seed, in tiers."""
 
+import copy
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -60,8 +61,8 @@ class Cell:
         return shlex.join(("python", "-m", "fourier_attn.main", *self.words))
 
     def read(self) -> Config:
-        """Its configuration as the file has it today."""
-        return _read(self.config, self.knobs)
+        """Returns its configuration as the file has it today, which the caller may change."""
+        return copy.deepcopy(_read(self.config, self.knobs))
 
     def differing(self, knobs: Mapping[str, Any]) -> str:
         """Returns the knobs whose value in today's configuration differs from that in the run; "" for none.

@@ -236,3 +236,10 @@ def test_cells_that_go_on_from_weights_need_these(tmp_path: Path) -> None:
     assert {cell.name for cell in cells.cells("pretrain")} >= {
         c.start for c in cells.cells("glue") if c.start
     }
+
+
+@pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
+def test_a_configuration_that_is_changed_is_not_that_of_the_next_reader() -> None:
+    first = cells.EVERY[PRETRAINED].read()
+    first.data.corpora = ()
+    assert cells.EVERY[PRETRAINED].read().data.corpora == ("imdb_reviews:unsupervised", "wikitext2")
