@@ -323,7 +323,7 @@ WITHOUT_ATTENTION = [name for name in NETWORKS if "attention" not in name]
 
 
 def glue_share(results: Results, network: str) -> str:
-    """Returns the share of BERT's GLUE score that a network on WikiText-2 alone has, without failed runs."""
+    """Returns the share of BERT's GLUE score that a network on WikiText-2 alone has, with its interval."""
     judged = share_of_glue(results, f"{network}-wiki-tiny", "bert-wiki-tiny", 1.0)
     found = re.search(r"([\d.]+) % of .* (\(.*\))", judged.result)
     return f"{found[1]} % {found[2]}" if found else "unknown"

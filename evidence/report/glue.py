@@ -49,7 +49,7 @@ def pretrained_table(results: Results, wiki: bool) -> str:
     """Tabulates pre-trained networks in percent: test accuracies, and scores on GLUE over seeds.
 
     Lists the networks that are fine-tuned on every task with equally many seeds, the most accurate on masked
-    tokens first. There is no mean if a task failed with all seeds.
+    tokens first. The mean is left out if a task failed with all seeds.
 
     Args:
       results: the files of results.
