@@ -22,7 +22,7 @@ from functools import partial
 
 from absl import flags
 
-from evidence.pages import layout, pretraining_predictions
+from evidence.pages import layout, pretraining_predictions, self_pretraining
 from evidence.pages.claim_list import claim_table
 from evidence.pages.compiled import (
     compiled_lengths,
@@ -74,6 +74,8 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "imdb": partial(runs, name="studies/imdb", task="imdb"),
     "readme": readme_table,
     "evidence": partial(evidence, tier="1", twins=False),
+    "self-pretraining": self_pretraining.gains_table,
+    "self-pretraining-predictions": self_pretraining.verdicts_table,
     "twins": partial(evidence, tier="1", twins=True),
     "articles": partial(evidence, tier="2", whole=True),
     "sst2": partial(evidence, tier="sst2", whole=True),

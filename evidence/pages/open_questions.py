@@ -60,6 +60,7 @@ TITLES = {
     "2": "The articles' own network on IMDb",
     "settings": "Trials on IMDb",
     "listing": "The articles' own recipe",
+    "self_pretrained": "Self-pretraining on IMDb",
     "sst2": "SST-2",
     "stability": "Learning rates of pre-training",
     "pretrain": "Pre-training",

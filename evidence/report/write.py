@@ -60,6 +60,7 @@ OWN_FIGURES = {
 TASKS = {  # names of tasks, by their folder
     "imdb": "IMDb",
     "sst2": "SST-2",
+    "self_pretrained": "Networks of tier 1 after self-pretraining on the masked words of the reviews",
     "listops": "ListOps",
     "fashion_mnist": "Fashion-MNIST",
     "cifar10": "CIFAR-10",

@@ -181,6 +181,12 @@ MODELS: dict[str, tuple[Model, ...]] = {
     "listing": tuple(  # the articles' own recipe
         Model(name, 3.0, f"configs/imdb_articles.py:{name}-listing", 1) for name in ("lambda", "fnet")
     ),
+    # Networks of tier 1 that learn to predict masked words first, in as many epochs as they train.
+    "self_pretrained": models(
+        "imdb_small",
+        {"identity": 0.22, "fnet": 0.24, "lambda": 0.32, "circular-1d": 0.7, "attention": 1.1},
+        knobs=(("train.self_pretrain", "4"),),
+    ),
     "sst2": models(
         "sst2_small",
         {"identity": 0.05, "fnet": 0.06, "lambda": 0.08, "circular-1d": 0.2, "attention": 0.2},

@@ -22,7 +22,11 @@ class Model:
 
 
 def models(
-    file: str, core_hours: Mapping[str, float], seeds: int = 3, task: str = "imdb"
+    file: str,
+    core_hours: Mapping[str, float],
+    seeds: int = 3,
+    task: str = "imdb",
+    knobs: tuple[tuple[str, str], ...] = (),
 ) -> tuple[Model, ...]:
     """Returns the models of a configuration file, named by its arguments.
 
@@ -31,9 +35,10 @@ def models(
       core_hours: expected core-hours of one seed, by model.
       seeds: number of seeds.
       task: the task of the models.
+      knobs: further ones that are set.
     """
     return tuple(
-        Model(name, hours, f"configs/{file}.py:{name}", seeds, task=task)
+        Model(name, hours, f"configs/{file}.py:{name}", seeds, knobs, task)
         for name, hours in core_hours.items()
     )
 

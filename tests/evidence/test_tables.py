@@ -174,6 +174,8 @@ def test_every_table_of_this_repository_can_be_made() -> None:
             "pretraining-predictions",
             "pretraining-steps",
             "pretraining-steps-wiki",
+            "self-pretraining",
+            "self-pretraining-predictions",
             "lm",
             "lm-causal",
             "lm-predictions",

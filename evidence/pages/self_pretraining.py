@@ -1,0 +1,113 @@
+"""Tabulates how much networks gain on IMDb if they first learn to predict masked words of its reviews."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy.stats import t as student
+
+from evidence.pages.claims import points
+from evidence.pages.markdown import Results, mean_cell, table
+from evidence.pages.skill_predictions import verdict
+from evidence.suite import cells
+from evidence.suite.ledger import Finding, published, score
+from evidence.suite.statistics import welch
+from fourier_attn.studies.intervals import band
+
+TIER, BASELINE = "self_pretrained", "attention"
+OTHERS = {"fnet": "FNet", "circular-1d": "circular attention", "lambda": "lambda layers"}
+Groups = Mapping[str, Sequence[Finding]]
+Interval = tuple[float, float, float]  # mean, low, high
+
+
+def gains_table(results: Results) -> str:
+    """Tabulates the accuracies of each mixer from random weights and after self-pretraining."""
+    return gains_of(published(results.root, "1"), published(results.root, TIER))
+
+
+def gains_of(scratch: Groups, pretrained: Groups) -> str:
+    """Tabulates the accuracies of each mixer, and its gain with a 95 % interval.
+
+    Args:
+      scratch: the findings of each mixer from random weights.
+      pretrained: the findings of each mixer after self-pretraining.
+    """
+    lines = []
+    for model, (before, after) in accuracies(scratch, pretrained).items():
+        shown = [mean_cell([100 * value for value in values]) for values in (before, after)]
+        gained = mean_gain(gains(before, after))
+        lines.append([f"`{model}`", *shown, points(*gained) if gained else ""])
+    return table(["mixer", "from random weights, %", "self-pretrained, %", "gain (95 % interval)"], lines)
+
+
+def verdicts_table(results: Results) -> str:
+    """Tabulates the predictions of results/evidence/imdb/self_pretraining.md with their verdicts."""
+    return verdicts_of(published(results.root, "1"), published(results.root, TIER))
+
+
+def verdicts_of(scratch: Groups, pretrained: Groups) -> str:
+    """Tabulates the predictions with their verdicts.
+
+    Args:
+      scratch, pretrained: see `gains_of`.
+    """
+    gained = {model: gains(*each) for model, each in accuracies(scratch, pretrained).items()}
+    lines = [["Attention gains from self-pretraining.", *_judged(mean_gain(gained[BASELINE]))]]
+    for model, words in OTHERS.items():
+        more = larger_gain(gained[BASELINE], gained[model])
+        lines.append([f"Attention gains more than {words}.", *_judged(more)])
+    numbered = [[str(number), *line] for number, line in enumerate(lines, start=1)]
+    return table(["", "prediction", "verdict", "difference (95 % interval)"], numbered)
+
+
+def accuracies(scratch: Groups, pretrained: Groups) -> dict[str, tuple[list[float], list[float]]]:
+    """Returns the accuracies of each mixer before and after, of the seeds that have both.
+
+    If a mixer has runs of one kind only, these are all of them, and the other list is empty.
+
+    Args:
+      scratch, pretrained: see `gains_of`.
+    """
+    found = {}
+    for model in cells.MODELS[TIER]:
+        sides = (scratch.get(model.name, ()), pretrained.get(model.name, ()))
+        before, after = ({each["seed"]: score(each) for each in side} for side in sides)
+        if before and after:
+            shared = before.keys() & after.keys()
+            before, after = ({seed: side[seed] for seed in sorted(shared)} for side in (before, after))
+        found[model.name] = list(before.values()), list(after.values())
+    return found
+
+
+def gains(before: Sequence[float], after: Sequence[float]) -> list[float]:
+    """Returns the gain of each seed; none if one of the lists is empty."""
+    return [second - first for first, second in zip(before, after, strict=bool(before and after))]
+
+
+def mean_gain(gained: Sequence[float]) -> Interval | None:
+    """Returns the mean of the gains of seeds with its 95 % interval, None for fewer than two seeds.
+
+    The interval is $m ± t_{0.975, S - 1} s / sqrt(S)$, with the mean m and the deviation s of S gains.
+    """
+    if len(gained) < 2:
+        return None
+    mean, half = band(gained)
+    return mean, mean - half, mean + half
+
+
+def larger_gain(ours: Sequence[float], theirs: Sequence[float]) -> Interval | None:
+    """Returns by how much the gain of a mixer exceeds that of another, with Welch's 95 % interval over seeds.
+
+    Args:
+      ours, theirs: the gains of each seed. With fewer than two, the result is None.
+    """
+    if min(len(ours), len(theirs)) < 2:
+        return None
+    error, freedom = welch(np.array(ours), np.array(theirs))
+    mean, half = statistics.mean(ours) - statistics.mean(theirs), float(student.ppf(0.975, freedom)) * error
+    return mean, mean - half, mean + half
+
+
+def _judged(found: Interval | None) -> tuple[str, str]:
+    """Returns the verdict on "larger than zero", and the interval. It fails if the interval contains zero."""
+    return (verdict(None), "") if found is None else (verdict(found[1] > 0), points(*found))

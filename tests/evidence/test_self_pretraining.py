@@ -1,0 +1,51 @@
+"""Gains of self-pretraining: seeds in pairs, intervals, and verdicts."""
+
+import pytest
+
+from evidence.pages import self_pretraining
+from evidence.pages.self_pretraining import gains, larger_gain, mean_gain
+
+
+def findings(*accuracies: float) -> list[dict]:
+    """What the files of a model's cells say that the tables need."""
+    return [
+        {"seed": seed, "metric": "accuracy", "test": {"accuracy": accuracy}, "validation": [accuracy]}
+        for seed, accuracy in enumerate(accuracies)
+    ]
+
+
+def test_a_gain_pairs_seeds() -> None:
+    # The gains are 2, 1 and 3 points: mean 2, deviation 1. t is 4.3027 for two degrees of freedom.
+    found = mean_gain(gains((0.84, 0.85, 0.83), (0.86, 0.86, 0.86)))
+    half = 4.302653 * 0.01 / 3**0.5
+    assert found == pytest.approx((0.02, 0.02 - half, 0.02 + half))
+    assert mean_gain(gains((0.84,), (0.86,))) is None
+    assert gains((0.84, 0.85), ()) == []
+
+
+def test_gains_are_compared_by_welch() -> None:
+    # Equal deviations of 1 point: the error is sqrt(2 / 3) points, with four degrees of freedom.
+    ours, theirs = (0.04, 0.05, 0.06), (0.01, 0.02, 0.03)
+    half = 2.776445 * 0.01 * (2 / 3) ** 0.5
+    assert larger_gain(ours, theirs) == pytest.approx((0.03, 0.03 - half, 0.03 + half))
+    assert larger_gain(ours, ()) is None
+
+
+def test_the_table_has_shared_seeds_and_names_missing_runs() -> None:
+    scratch = {"fnet": findings(0.80, 0.81, 0.82, 0.99), "attention": findings(0.8, 0.8)}
+    text = self_pretraining.gains_of(scratch, {"fnet": findings(0.83, 0.84, 0.85)})
+    rows = {line.split("`")[1]: line for line in text.splitlines()[2:]}
+    assert "| 81.00 ± 1.00 (3) | 84.00 ± 1.00 (3) | +3.00 points (+3.00 to +3.00) |" in rows["fnet"]
+    assert "| 80.00 ± 0.00 (2) | not yet run |" in rows["attention"]
+    assert "| not yet run | not yet run |" in rows["lambda"]
+
+
+def test_predictions_are_judged_by_their_intervals() -> None:
+    scratch = {name: findings(0.80, 0.80, 0.80) for name in ("attention", "fnet", "circular-1d")}
+    pretrained = {
+        "attention": findings(0.84, 0.85, 0.86),
+        "fnet": findings(0.81, 0.82, 0.83),
+        "circular-1d": findings(0.84, 0.85, 0.86),
+    }
+    text = self_pretraining.verdicts_of(scratch, pretrained)
+    assert [line.split(" | ")[2] for line in text.splitlines()[2:]] == ["holds", "holds", "fails", "open"]
