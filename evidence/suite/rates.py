@@ -1,57 +1,63 @@
 """Prints the best learning rates of skills and of language models: python -m evidence.suite.rates."""
 
+import math
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
-from evidence.suite import language
+from evidence.suite import language, skills
 from evidence.suite.ledger import number, published
-from evidence.suite.skills import NETWORKS, TRIED
 from fourier_attn import command, paths
 from fourier_attn.data.skills import SKILLS
 
-
-def best_rates(root: Path) -> dict[str, dict[str, str]]:
-    """Returns the rate with the best validation accuracy after training, for tasks with all trials finished.
-
-    Args:
-      root: the directory that contains results/evidence.
-    """
-    groups = published(root, "skill_rates")
-    best: dict[str, dict[str, str]] = {}
-    for task in SKILLS:
-        names = {network: [f"{task}-{network}-rate-{rate}" for rate in TRIED] for network in NETWORKS}
-        if all(name in groups for each in names.values() for name in each):
-            best[task] = {
-                network: TRIED[int(np.argmax([groups[name][0]["validation"][-1] for name in each]))]
-                for network, each in names.items()
-            }
-    return best
+Rates = dict[str, dict[str, str]]  # by group, such as a skill, and by network
 
 
-def language_rates(root: Path) -> dict[str, dict[str, str]]:
-    """Returns the rate with the lowest perplexity on validation, for kinds with all trials finished.
-
-    A run that diverged has no perplexity and is never the best.
+def skill_rates(root: Path) -> Rates:
+    """Returns the rate with the best accuracy on validation, for each network on each skill.
 
     Args:
       root: the directory that contains results/evidence.
     """
-    groups = published(root, "lm_rates")
-    best: dict[str, dict[str, str]] = {}
-    for kind, networks in language.NETWORKS.items():
-        names = {
-            network: [f"{kind}-{network}-rate-{rate}" for rate in language.TRIED] for network in networks
-        }
-        if all(name in groups for each in names.values() for name in each):
-            ends = {
-                network: [number(groups[name][0]["validation"][-1]) for name in each]
-                for network, each in names.items()
-            }
-            best[kind] = {
-                network: language.TRIED[int(np.argmin(np.nan_to_num(each, nan=np.inf)))]
-                for network, each in ends.items()
+    return _best(root, "skill_rates", dict.fromkeys(SKILLS, skills.NETWORKS), skills.TRIED, largest=True)
+
+
+def language_rates(root: Path) -> Rates:
+    """Returns the rate with the lowest perplexity on validation, for each causal and masked network.
+
+    Args:
+      root: the directory that contains results/evidence.
+    """
+    return _best(root, "lm_rates", language.NETWORKS, language.TRIED, largest=False)
+
+
+def _best(
+    root: Path, tier: str, networks: Mapping[str, Iterable[str]], rates: Sequence[str], largest: bool
+) -> Rates:
+    """Returns the rate of the best trial after training, for groups with all trials finished.
+
+    A trial without a score, such as one that diverged, is never the best. The first of equal ones is.
+
+    Args:
+      root: the directory that contains results/evidence.
+      tier: the tier of the trials, whose models are named GROUP-NETWORK-rate-RATE.
+      networks: the networks of each group.
+      rates: the learning rates.
+      largest: whether the best score is the largest one, not the smallest.
+    """
+    finished, sign = published(root, tier), -1 if largest else 1
+
+    def loss(name: str) -> float:
+        value = number(finished[name][0]["validation"][-1])
+        return math.inf if math.isnan(value) else sign * value
+
+    best: Rates = {}
+    for group, members in networks.items():
+        trials = {network: {rate: f"{group}-{network}-rate-{rate}" for rate in rates} for network in members}
+        if all(name in finished for each in trials.values() for name in each.values()):
+            best[group] = {
+                network: min(rates, key=lambda rate, each=each: loss(each[rate]))
+                for network, each in trials.items()
             }
     return best
 
@@ -59,7 +65,7 @@ def language_rates(root: Path) -> dict[str, dict[str, str]]:
 def main() -> None:
     """Prints the rates that the trials favour."""
     root = paths.given(".")
-    print(best_rates(root))
+    print(skill_rates(root))
     print(language_rates(root))
 
 

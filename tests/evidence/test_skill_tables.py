@@ -51,7 +51,7 @@ def test_the_share_of_seeds_that_solve_a_task_has_an_interval_and_a_step() -> No
 
 
 def test_the_chosen_rates_are_those_of_the_trials() -> None:
-    chosen = rates.best_rates(ROOT)
+    chosen = rates.skill_rates(ROOT)
     for task, networks in chosen.items():
         assert suite.RATES[task] == networks
 
@@ -64,9 +64,9 @@ def test_the_best_rate_has_the_best_last_validation(tmp_path: Path, monkeypatch:
         for rate, values in ends.items()
     }
     monkeypatch.setattr(rates, "published", lambda *_: trials)
-    assert rates.best_rates(tmp_path) == {"sort": dict.fromkeys(suite.NETWORKS, "2e-3")}
+    assert rates.skill_rates(tmp_path) == {"sort": dict.fromkeys(suite.NETWORKS, "2e-3")}
     del trials["sort-identity-rate-5e-3"]
-    assert not rates.best_rates(tmp_path)
+    assert not rates.skill_rates(tmp_path)
 
 
 def test_examples_with_a_label_for_each_token_have_several_answers(tmp_path: Path) -> None:
