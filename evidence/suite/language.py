@@ -31,7 +31,7 @@ NETWORKS: dict[str, dict[str, tuple[int, float]]] = {
     },
 }
 TASKS = {"causal": "lm", "masked": "mlm"}
-TRIED = ("1e-3", "2e-3", "4e-3")  # learning rates
+TRIED = ("1e-3", "2e-3", "4e-3", "8e-3")  # learning rates
 # The rate with the lowest perplexity on validation; the lowest rate until the trials are finished.
 RATES = {kind: dict.fromkeys(networks, TRIED[0]) for kind, networks in NETWORKS.items()}
 

@@ -56,7 +56,7 @@ def parameters(c: Config) -> int:
 def test_the_rate_with_the_lowest_perplexity_is_chosen(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    ends = dict(zip(suite.TRIED, (60.0, 50.0, None), strict=True))  # the last one diverged
+    ends = dict(zip(suite.TRIED, (60.0, 50.0, None, 50.0), strict=True))  # the last one diverged
     found = {
         f"masked-{network}-rate-{rate}": [{"validation": [90.0, end]}]
         for network in suite.NETWORKS["masked"]
@@ -65,8 +65,8 @@ def test_the_rate_with_the_lowest_perplexity_is_chosen(
     monkeypatch.setattr(rates, "published", lambda *_: found)
     assert rates.language_rates(tmp_path) == {"masked": dict.fromkeys(suite.NETWORKS["masked"], "2e-3")}
     rows = language.trials_table(found).splitlines()
-    assert rows[2] == "| causal | `attention` | not yet run | not yet run | not yet run |"
-    assert rows[-1] == "| masked | `identity` | 60.0 (1) | 50.0 (1) | failed |"
+    assert rows[2] == "| causal | `attention` | not yet run | not yet run | not yet run | not yet run |"
+    assert rows[-1] == "| masked | `identity` | 60.0 (1) | 50.0 (1) | failed | 50.0 (1) |"
     for rate in suite.TRIED:
         found[f"masked-identity-rate-{rate}"] = [{"validation": [None]}]
     assert rates.language_rates(tmp_path)["masked"].keys() == suite.NETWORKS["masked"].keys()
@@ -91,7 +91,8 @@ def test_networks_of_equal_size_are_listed_by_perplexity() -> None:
     assert [language.tried_rate(rate) for rate in suite.TRIED] == [
         "0.001 (lowest tried)",
         "0.002",
-        "0.004 (highest tried)",
+        "0.004",
+        "0.008 (highest tried)",
     ]
 
 
