@@ -5,7 +5,7 @@ the same masks for validation and test, so you can compare their perplexities.
 
 Command: `python -m fourier_attn.main --config=configs/mlm.py:fourier-wikitext2`.
 
-Not run to its end: `fourier-wikitext2` (expected cost: 0.2 core-hours).
+Not run to its end: `fourier-wikitext2` (expected cost: 0.09 core-hours).
 """
 
 from fourier_attn.choices import check_choice

@@ -45,8 +45,10 @@ def level_headings(app: Sphinx, page: str, template: str, context: dict, tree: o
 
 
 def drop_plain_spans(app: Sphinx, page: str, template: str, context: dict, tree: object) -> None:
-    """Names, operators, punctuation and white space in code have the colour of all text: without their spans
-    the site is a sixth smaller."""
+    """Gives names, operators, punctuation and white space in code the colour of all text.
+
+    Without their spans the site is a sixth smaller.
+    """
     context["body"] = PLAIN.sub(r"\1", context.get("body", ""))
 
 

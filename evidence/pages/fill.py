@@ -38,7 +38,7 @@ from evidence.pages.engines import kinds, parameters, presets
 from evidence.pages.field_units import link, published, stages, units
 from evidence.pages.findings import claims, noise, query_keys, validation_curves
 from evidence.pages.inside import attention_table, matrix_table, property_table
-from evidence.pages.language import equal_sizes, equal_verdicts, perplexities
+from evidence.pages.language import equal_sizes, equal_verdicts
 from evidence.pages.markdown import Results
 from evidence.pages.measured import GPU_TABLES
 from evidence.pages.open_questions import open_questions
@@ -100,7 +100,6 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "skills-recall": recall_table,
     "skills-recall-equal": equal_table,
     "skill-predictions": verdicts_table,
-    "lm": partial(perplexities, tier="lm"),
     "lm-predictions": equal_verdicts,
     "lm-causal": partial(equal_sizes, kind="causal"),
     "lm-masked": partial(equal_sizes, kind="masked"),
@@ -151,8 +150,9 @@ TABLES: dict[str, Callable[[Results], str]] = {
 
 REPORTS = {  # reports with all seeds, by table
     **dict.fromkeys(("evidence", "twins", "starts", "claims"), "results/evidence/imdb/report.md"),
-    **dict.fromkeys(("articles", "bytes"), "results/evidence/imdb/report.md"),
-    **{name: f"results/evidence/{name}/report.md" for name in ("sst2", "listops", "recall", "skills", "lm")},
+    **dict.fromkeys(("articles", "bytes", "self-pretraining"), "results/evidence/imdb/report.md"),
+    **dict.fromkeys(("lm-causal", "lm-masked"), "results/evidence/lm_equal/report.md"),
+    **{name: f"results/evidence/{name}/report.md" for name in ("sst2", "listops", "recall", "skills")},
     **{
         f"images-{name}": f"results/evidence/{name}/report.md"
         for name in ("fashion_mnist", "cifar10", "shapes", "pixels")

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from evidence.pages.markdown import NOT_RUN, Results, mean_cell, table
 from evidence.pages.run_tables import HEADS, Cost
 from evidence.pages.skill_predictions import verdict
-from evidence.suite import cells
 from evidence.suite.language import NETWORKS, RATES, TASKS, TRIED
 from evidence.suite.ledger import Finding, number, published, without_failures
 
@@ -25,33 +24,6 @@ PREDICTIONS = {
         (f"{kind}-long_conv", f"{kind}-circular") for kind in NETWORKS
     ],
 }
-MEASURES = {"perplexity": "a token", "word_perplexity": "a word"}
-
-
-def perplexities(results: Results, tier: str) -> str:
-    """Tabulates the models of a tier: mean, deviation and (in brackets) number of seeds."""
-    found = published(results.root, tier)
-    return perplexity_table({model.name: found.get(model.name, []) for model in cells.MODELS[tier]})
-
-
-def perplexity_table(groups: Mapping[str, Sequence[Finding]]) -> str:
-    """Tabulates models by their findings: perplexities on validation and test, and costs."""
-
-    def mean(model: str) -> float:
-        values = [value for each in groups[model] if not math.isnan(value := of(each, "test", "perplexity"))]
-        return statistics.mean(values) if values else math.inf
-
-    lines = []
-    for model in sorted(groups, key=mean):
-        findings = groups[model]
-        scores = [
-            mean_cell([of(each, split, name) for each in findings], digits=1) if findings else NOT_RUN
-            for split in SPLITS
-            for name in MEASURES
-        ]
-        lines.append([f"`{model}`", *scores, *Cost.of(findings)])
-    heads = [f"{split}: perplexity of {what}" for split in SPLITS for what in MEASURES.values()]
-    return table(["model", *heads, *HEADS], lines)
 
 
 def equal_sizes(results: Results, kind: str) -> str:
@@ -83,16 +55,13 @@ def equal_table(groups: Mapping[str, Sequence[Finding]], kind: str) -> str:
     found = {network: groups.get(f"{kind}-{network}", ()) for network in NETWORKS[kind]}
 
     def mean(network: str) -> float:
-        values = without_failures([of(each, "test", "perplexity") for each in found[network]])
+        values = without_failures([perplexity(each, "test") for each in found[network]])
         return statistics.mean(values) if values else math.inf
 
     lines = []
     for network in sorted(found, key=mean):
         scores = [
-            mean_cell([of(each, split, "perplexity") for each in found[network]], digits=1)
-            if found[network]
-            else NOT_RUN
-            for split in SPLITS
+            mean_cell([perplexity(each, split) for each in found[network]], digits=1) for split in SPLITS
         ]
         cost = Cost.of(found[network])
         rate = tried_rate(RATES[kind][network]) if found[network] else ""
@@ -112,7 +81,7 @@ def verdicts(groups: Mapping[str, Sequence[Finding]]) -> str:
     Args:
       groups: the findings of each "KIND-NETWORK", one for each seed.
     """
-    scores = {name: [of(each, "test", "perplexity") for each in found] for name, found in groups.items()}
+    scores = {name: [perplexity(each, "test") for each in found] for name, found in groups.items()}
     lines = []
     for i, (words, pairs) in enumerate(PREDICTIONS.items(), start=1):
         held = [lower(scores.get(better, ()), scores.get(worse, ())) for better, worse in pairs]
@@ -157,16 +126,8 @@ def trials_table(groups: Mapping[str, Sequence[Finding]]) -> str:
     return table(["predicts", "mixer", *(f"rate {float(rate):g}" for rate in TRIED)], lines)
 
 
-def of(finding: Finding, split: str, name: str) -> float:
-    """Returns the perplexity of a finding on a split.
-
-    Args:
-      finding: the results of a cell.
-      split: "test" (best weights) or "validation" (best epoch).
-      name: "perplexity" (per token) or "word_perplexity".
-    """
+def perplexity(finding: Finding, split: str) -> float:
+    """Returns the perplexity per token: on test with the best weights, on validation after the best epoch."""
     if split == "test":
-        return number(finding["test"].get(name))
-    epochs = [entry["validation"] for entry in finding["epochs"] if "validation" in entry]
-    best = min(epochs, key=lambda line: number(line.get("perplexity")), default={})
-    return number(best.get(name))
+        return number(finding["test"].get("perplexity"))
+    return min(without_failures(finding["validation"]), default=math.nan)

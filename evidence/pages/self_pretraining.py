@@ -14,9 +14,10 @@ from evidence.suite.ledger import Finding, published, score
 from evidence.suite.statistics import welch
 from fourier_attn.studies.intervals import band
 
-TIER, BASELINE = "self_pretrained", "attention"
+TIER = "self_pretrained"
 OTHERS = {"fnet": "FNet", "circular-1d": "circular attention", "lambda": "lambda layers"}
 Groups = Mapping[str, Sequence[Finding]]
+Accuracies = Mapping[int, float]  # by seed
 Interval = tuple[float, float, float]  # mean, low, high
 
 
@@ -34,7 +35,7 @@ def gains_of(scratch: Groups, pretrained: Groups) -> str:
     """
     lines = []
     for model, (before, after) in accuracies(scratch, pretrained).items():
-        shown = [mean_cell([100 * value for value in values]) for values in (before, after)]
+        shown = [mean_cell([100 * value for value in side.values()]) for side in (before, after)]
         gained = mean_gain(gains(before, after))
         lines.append([f"`{model}`", *shown, points(*gained) if gained else ""])
     return table(["mixer", "from random weights, %", "self-pretrained, %", "gain (95 % interval)"], lines)
@@ -46,42 +47,40 @@ def verdicts_table(results: Results) -> str:
 
 
 def verdicts_of(scratch: Groups, pretrained: Groups) -> str:
-    """Tabulates the predictions with their verdicts.
+    """Tabulates the predictions with their verdicts, which are open until all seeds are finished.
 
     Args:
       scratch, pretrained: see `gains_of`.
     """
-    gained = {model: gains(*each) for model, each in accuracies(scratch, pretrained).items()}
-    lines = [["Attention gains from self-pretraining.", *_judged(mean_gain(gained[BASELINE]))]]
+    seeds = {model.name: model.seeds for model in cells.MODELS[TIER]}
+    every = {model: gains(*sides) for model, sides in accuracies(scratch, pretrained).items()}
+    gained = {model: each if len(each) == seeds[model] else [] for model, each in every.items()}
+    lines = [["Attention gains from self-pretraining.", *_judged(mean_gain(gained["attention"]))]]
     for model, words in OTHERS.items():
-        more = larger_gain(gained[BASELINE], gained[model])
-        lines.append([f"Attention gains more than {words}.", *_judged(more)])
+        difference = gain_difference(gained["attention"], gained[model])
+        lines.append([f"Attention gains more than {words}.", *_judged(difference)])
     numbered = [[str(number), *line] for number, line in enumerate(lines, start=1)]
     return table(["", "prediction", "verdict", "difference (95 % interval)"], numbered)
 
 
-def accuracies(scratch: Groups, pretrained: Groups) -> dict[str, tuple[list[float], list[float]]]:
-    """Returns the accuracies of each mixer before and after, of the seeds that have both.
-
-    If a mixer has runs of one kind only, these are all of them, and the other list is empty.
+def accuracies(scratch: Groups, pretrained: Groups) -> dict[str, tuple[Accuracies, Accuracies]]:
+    """Returns the accuracies of each mixer before and after, of the seeds that are to be self-pretrained.
 
     Args:
       scratch, pretrained: see `gains_of`.
     """
-    found = {}
-    for model in cells.MODELS[TIER]:
-        sides = (scratch.get(model.name, ()), pretrained.get(model.name, ()))
-        before, after = ({each["seed"]: score(each) for each in side} for side in sides)
-        if before and after:
-            shared = before.keys() & after.keys()
-            before, after = ({seed: side[seed] for seed in sorted(shared)} for side in (before, after))
-        found[model.name] = list(before.values()), list(after.values())
-    return found
+    return {
+        model.name: (
+            {each["seed"]: score(each) for each in scratch.get(model.name, ()) if each["seed"] < model.seeds},
+            {each["seed"]: score(each) for each in pretrained.get(model.name, ())},
+        )
+        for model in cells.MODELS[TIER]
+    }
 
 
-def gains(before: Sequence[float], after: Sequence[float]) -> list[float]:
-    """Returns the gain of each seed; none if one of the lists is empty."""
-    return [second - first for first, second in zip(before, after, strict=bool(before and after))]
+def gains(before: Accuracies, after: Accuracies) -> list[float]:
+    """Returns the gains of the seeds that have both accuracies."""
+    return [after[seed] - before[seed] for seed in sorted(before.keys() & after.keys())]
 
 
 def mean_gain(gained: Sequence[float]) -> Interval | None:
@@ -95,7 +94,7 @@ def mean_gain(gained: Sequence[float]) -> Interval | None:
     return mean, mean - half, mean + half
 
 
-def larger_gain(ours: Sequence[float], theirs: Sequence[float]) -> Interval | None:
+def gain_difference(ours: Sequence[float], theirs: Sequence[float]) -> Interval | None:
     """Returns by how much the gain of a mixer exceeds that of another, with Welch's 95 % interval over seeds.
 
     Args:

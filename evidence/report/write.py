@@ -14,7 +14,7 @@ from absl import flags
 from matplotlib.figure import Figure
 
 from evidence.pages import skills
-from evidence.pages.language import equal_tables, perplexity_table, trials_table
+from evidence.pages.language import equal_tables, trials_table
 from evidence.report import figures
 from evidence.report.comparisons import COMPARISONS, decide
 from evidence.report.glue import glue_table
@@ -44,7 +44,6 @@ PARTS = {  # parts of a tier, and their titles
 OWN_TABLES = {  # of tiers with several scores, or with too many models for the usual figures
     "glue": glue_table,
     "stability": stability_table,
-    "lm": perplexity_table,
     "lm_rates": trials_table,
     "lm_equal": equal_tables,
     "skill_rates": skills.rates_table,
@@ -60,12 +59,10 @@ OWN_FIGURES = {
 TASKS = {  # names of tasks, by their folder
     "imdb": "IMDb",
     "sst2": "SST-2",
-    "self_pretrained": "Networks of tier 1 after self-pretraining on the masked words of the reviews",
     "listops": "ListOps",
     "fashion_mnist": "Fashion-MNIST",
     "cifar10": "CIFAR-10",
     "pixels": "Pixels",
-    "lm": "Language models",
     "lm_rates": "Language models: trials",
     "lm_equal": "Language models of equal size",
 }
@@ -73,6 +70,7 @@ TITLES = {
     "1": "Tier 1: small networks that differ only in their mixer",
     "2": "Tier 2: the articles' network with norms first and our recipe, for two epochs",
     "toy": "Rehearsal on synthetic reviews (not a result)",
+    "self_pretrained": "Networks of tier 1 after self-pretraining",
     "sst2": "SST-2, weights of the best epoch on validation",
     "stability": "Learning rates of pre-training: accuracy on masked tokens, %, and seeds that train",
     "pretrain": "Pre-training: accuracy on masked tokens",
@@ -87,7 +85,6 @@ TITLES = {
     "skills": "Skills: two blocks, 2,000 steps, test accuracy, %",
     "recall_equal": "Recall of 8 pairs at equal FLOPs, and at about equal parameters",
     "recall_pairs": "Recall of 4, 16, 32 and 64 pairs, test accuracy, %",
-    "lm": "Perplexity of next-token models on WikiText-2",
     "lm_rates": "Language models: validation perplexity of the trials, one seed at each learning rate",
     "lm_equal": "Language models of WikiText-2 with equally many parameters, one pass",
     "shapes": "Synthetic shapes: questions, and labels of patches",

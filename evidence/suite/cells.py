@@ -181,7 +181,7 @@ MODELS: dict[str, tuple[Model, ...]] = {
     "listing": tuple(  # the articles' own recipe
         Model(name, 3.0, f"configs/imdb_articles.py:{name}-listing", 1) for name in ("lambda", "fnet")
     ),
-    # Networks of tier 1 that learn to predict masked words first, in as many epochs as they train.
+    # Networks of tier 1, self-pretrained for four epochs before four epochs of the task.
     "self_pretrained": models(
         "imdb_small",
         {"identity": 0.22, "fnet": 0.24, "lambda": 0.32, "circular-1d": 0.7, "attention": 1.1},
@@ -228,17 +228,6 @@ MODELS: dict[str, tuple[Model, ...]] = {
     "skills": skills.chosen(),
     "recall_equal": skills.equal(),
     "recall_pairs": skills.harder(),
-    "lm": tuple(
-        Model(
-            mixer, core_hours, f"configs/lm.py:{mixer}-wikitext2", seeds, (("train.epochs", "1"),), task="lm"
-        )
-        for mixer, core_hours, seeds in (
-            ("identity", 0.05, 1),
-            ("long_conv", 0.08, 3),
-            ("lambda", 0.08, 3),
-            ("attention", 0.08, 3),
-        )
-    ),
     "lm_rates": language.trials(),
     "lm_equal": language.chosen(),
     "pixels": models(

@@ -35,7 +35,7 @@ def models(
       core_hours: expected core-hours of one seed, by model.
       seeds: number of seeds.
       task: the task of the models.
-      knobs: further ones that are set.
+      knobs: options of the models, pairs of name and value.
     """
     return tuple(
         Model(name, hours, f"configs/{file}.py:{name}", seeds, knobs, task)

@@ -19,7 +19,7 @@ def skill_rates(root: Path) -> Rates:
     Args:
       root: the directory that contains results/evidence.
     """
-    return _best(root, "skill_rates", dict.fromkeys(SKILLS, skills.NETWORKS), skills.TRIED, largest=True)
+    return _best(root, "skill_rates", dict.fromkeys(SKILLS, skills.NETWORKS), skills.TRIED, higher=True)
 
 
 def language_rates(root: Path) -> Rates:
@@ -28,26 +28,26 @@ def language_rates(root: Path) -> Rates:
     Args:
       root: the directory that contains results/evidence.
     """
-    return _best(root, "lm_rates", language.NETWORKS, language.TRIED, largest=False)
+    return _best(root, "lm_rates", language.NETWORKS, language.TRIED, higher=False)
 
 
 def _best(
-    root: Path, tier: str, networks: Mapping[str, Iterable[str]], rates: Sequence[str], largest: bool
+    root: Path, tier: str, networks: Mapping[str, Iterable[str]], rates: Sequence[str], higher: bool
 ) -> Rates:
     """Returns the rate of the best trial after training, for groups with all trials finished.
 
-    A trial without a score, such as one that diverged, is never the best. The first of equal ones is.
+    A trial that diverged is worse than all others. The first one of equally good ones is the best.
 
     Args:
       root: the directory that contains results/evidence.
       tier: the tier of the trials, whose models are named GROUP-NETWORK-rate-RATE.
       networks: the networks of each group.
       rates: the learning rates.
-      largest: whether the best score is the largest one, not the smallest.
+      higher: whether higher scores are better.
     """
-    finished, sign = published(root, tier), -1 if largest else 1
+    finished, sign = published(root, tier), -1 if higher else 1
 
-    def loss(name: str) -> float:
+    def cost(name: str) -> float:
         value = number(finished[name][0]["validation"][-1])
         return math.inf if math.isnan(value) else sign * value
 
@@ -56,7 +56,7 @@ def _best(
         trials = {network: {rate: f"{group}-{network}-rate-{rate}" for rate in rates} for network in members}
         if all(name in finished for each in trials.values() for name in each.values()):
             best[group] = {
-                network: min(rates, key=lambda rate, each=each: loss(each[rate]))
+                network: min(rates, key=lambda rate, each=each: cost(each[rate]))
                 for network, each in trials.items()
             }
     return best

@@ -17,29 +17,31 @@ def rows(count: int) -> str:
 
 
 def test_a_long_table_is_folded_and_its_sources_are_a_link() -> None:
-    text = layout.arrange("lm", HEAD + rows(8) + "| `late` | not yet run |  |\n" + SOURCE, "docs/a.md")
+    text = layout.arrange("lm-causal", HEAD + rows(8) + "| `late` | not yet run |  |\n" + SOURCE, "docs/a.md")
     shown, _, folded = text.partition("<details>\n<summary>All 8 rows</summary>\n\n")
     assert shown == HEAD + rows(6) + "\n"
     assert folded.startswith(HEAD + rows(8) + "\n</details>\n")
-    assert folded.endswith("\n\n[Provenance](provenance.md#lm)\n")
+    assert folded.endswith("\n\n[Provenance](provenance.md#lm-causal)\n")
     assert "late" not in text
     assert "<sub>" not in text
 
 
 def test_a_short_table_is_not_folded() -> None:
-    report = "results/evidence/lm/report.md"
-    text = layout.arrange("lm", HEAD + rows(6) + "\nA remark.\n", "results/evidence/lm/findings.md", report)
+    report = "results/evidence/lm_equal/report.md"
+    text = layout.arrange(
+        "lm-causal", HEAD + rows(6) + "\nA remark.\n", "results/evidence/lm_equal/findings.md", report
+    )
     assert text == HEAD + rows(6) + "\nA remark.\n\n[All seeds and provenance](report.md)\n"
     assert "<details>" not in layout.arrange("claims", HEAD + rows(8), "docs/a.md")
 
 
 def test_rows_in_view_are_those_that_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(layout.ROWS, "lm", ("`m7` |", "`m1` |"))
+    monkeypatch.setitem(layout.ROWS, "lm-causal", ("`m7` |", "`m1` |"))
     lines = rows(8).splitlines()
-    assert layout.in_view("lm", lines) == [lines[7], lines[1]]
-    monkeypatch.setitem(layout.ROWS, "lm", ("`m9` |",))
-    with pytest.raises(ValueError, match="table=lm has no row that begins with '`m9`"):
-        layout.in_view("lm", lines)
+    assert layout.in_view("lm-causal", lines) == [lines[7], lines[1]]
+    monkeypatch.setitem(layout.ROWS, "lm-causal", ("`m9` |",))
+    with pytest.raises(ValueError, match="table=lm-causal has no row that begins with '`m9`"):
+        layout.in_view("lm-causal", lines)
 
 
 def test_a_row_with_a_result_is_not_missing() -> None:
@@ -67,7 +69,7 @@ def test_sources_are_listed_and_a_table_without_results_leads_to_the_open_questi
 
 def test_a_second_table_is_a_remark() -> None:
     second = "Remarks:\n\n| model | remark |\n| --- | --- |\n| `m1` | slow |\n"
-    text = layout.arrange("lm", f"{HEAD}{rows(2)}\n{second}", "docs/a.md")
+    text = layout.arrange("lm-causal", f"{HEAD}{rows(2)}\n{second}", "docs/a.md")
     assert text == f"{HEAD}{rows(2)}\n{second}"
 
 

@@ -81,4 +81,4 @@ def test_costs_grow_with_the_work() -> None:
 def test_a_shorter_run_is_not_a_run_to_the_end() -> None:
     cells = suite.EVERY
     assert open_questions.at_its_end(cells["cifar10-attention-0"])
-    assert not open_questions.at_its_end(cells["lm-attention-0"])
+    assert not open_questions.at_its_end(cells["lm_equal-causal-attention-0"])

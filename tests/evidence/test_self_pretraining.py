@@ -3,7 +3,7 @@
 import pytest
 
 from evidence.pages import self_pretraining
-from evidence.pages.self_pretraining import gains, larger_gain, mean_gain
+from evidence.pages.self_pretraining import gain_difference, gains, mean_gain
 
 
 def findings(*accuracies: float) -> list[dict]:
@@ -14,21 +14,26 @@ def findings(*accuracies: float) -> list[dict]:
     ]
 
 
+def verdicts(text: str) -> list[str]:
+    return [line.split("|")[3].strip() for line in text.splitlines()[2:]]
+
+
 def test_a_gain_pairs_seeds() -> None:
     # The gains are 2, 1 and 3 points: mean 2, deviation 1. t is 4.3027 for two degrees of freedom.
-    found = mean_gain(gains((0.84, 0.85, 0.83), (0.86, 0.86, 0.86)))
+    before = {0: 0.80, 1: 0.85, 2: 0.83, 3: 0.99}
+    found = mean_gain(gains(before, {2: 0.86, 0: 0.82, 1: 0.86}))
     half = 4.302653 * 0.01 / 3**0.5
     assert found == pytest.approx((0.02, 0.02 - half, 0.02 + half))
-    assert mean_gain(gains((0.84,), (0.86,))) is None
-    assert gains((0.84, 0.85), ()) == []
+    assert gains(before, {2: 0.84}) == pytest.approx([0.01])
+    assert mean_gain([0.01]) is None
 
 
 def test_gains_are_compared_by_welch() -> None:
     # Equal deviations of 1 point: the error is sqrt(2 / 3) points, with four degrees of freedom.
-    ours, theirs = (0.04, 0.05, 0.06), (0.01, 0.02, 0.03)
     half = 2.776445 * 0.01 * (2 / 3) ** 0.5
-    assert larger_gain(ours, theirs) == pytest.approx((0.03, 0.03 - half, 0.03 + half))
-    assert larger_gain(ours, ()) is None
+    found = gain_difference((0.04, 0.05, 0.06), (0.01, 0.02, 0.03))
+    assert found == pytest.approx((0.03, 0.03 - half, 0.03 + half))
+    assert gain_difference((0.04, 0.05, 0.06), ()) is None
 
 
 def test_the_table_has_shared_seeds_and_names_missing_runs() -> None:
@@ -48,4 +53,10 @@ def test_predictions_are_judged_by_their_intervals() -> None:
         "circular-1d": findings(0.84, 0.85, 0.86),
     }
     text = self_pretraining.verdicts_of(scratch, pretrained)
-    assert [line.split(" | ")[2] for line in text.splitlines()[2:]] == ["holds", "holds", "fails", "open"]
+    assert verdicts(text) == ["holds", "holds", "fails", "open"]
+
+
+def test_a_prediction_is_open_until_all_seeds_are_finished() -> None:
+    scratch = {"attention": findings(0.80, 0.80, 0.80)}
+    text = self_pretraining.verdicts_of(scratch, {"attention": findings(0.90, 0.90)})
+    assert verdicts(text) == ["open"] * 4

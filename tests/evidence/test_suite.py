@@ -50,7 +50,7 @@ def test_the_articles_listing_is_a_tier_of_its_own(tmp_path: Path) -> None:
 
 def test_the_cells_on_images_are_about_what_they_say(tmp_path: Path) -> None:
     """Their configurations have their task, and the one command lists all that are not done."""
-    tasks = ("shapes", "fashion_mnist", "cifar10", "pixels", "recall", "skills", "lm")
+    tasks = ("shapes", "fashion_mnist", "cifar10", "pixels", "recall", "skills")
     for task in tasks:
         for entry in suite.MODELS[task]:
             file, _, argument = entry.config.partition(":")

@@ -176,7 +176,6 @@ def test_every_table_of_this_repository_can_be_made() -> None:
             "pretraining-steps-wiki",
             "self-pretraining",
             "self-pretraining-predictions",
-            "lm",
             "lm-causal",
             "lm-predictions",
             "lm-masked",
