@@ -10,6 +10,7 @@ import numpy as np
 from evidence.pages.claim_list import claim_counts
 from evidence.pages.claims import share_of_glue
 from evidence.pages.compiled import COMPILED_VALUES
+from evidence.pages.language import perplexity
 from evidence.pages.markdown import Results, significant
 from evidence.pages.measured import GPU_VALUES
 from evidence.pages.open_questions import finished_cells, open_hours
@@ -329,7 +330,21 @@ def glue_share(results: Results, network: str) -> str:
     return f"{found[1]} % {found[2]}" if found else "unknown"
 
 
+def mean_perplexity(results: Results, network: str) -> str:
+    """Returns the mean test perplexity of a language model over its seeds.
+
+    Args:
+      results: the files of results.
+      network: "KIND-NETWORK" of tier `lm_equal`.
+    """
+    found = published(results.root, "lm_equal").get(network, [])
+    kept = without_failures([perplexity(each, "test") for each in found])
+    return f"{np.mean(kept):.0f}" if kept else "unknown"
+
+
+COMPARED = ("causal-long_conv", "causal-attention", "causal-identity")
 VALUES: dict[str, Callable[[Results], str]] = {
+    **{f"perplexity-{name}": partial(mean_perplexity, network=name) for name in COMPARED},
     **{f"glue-share-{name}": partial(glue_share, network=name) for name in ("fnet", "hybrid-3", "random")},
     "faster-fourier": faster("benchmarks/fourier-complex-cpu", "ours / fftn", "forward"),
     "faster-complex": faster("benchmarks/fourier-complex-cpu", "ours / published complex", "forward"),

@@ -7,7 +7,8 @@ import jax
 import pytest
 from conftest import ROOT
 
-from evidence.pages import language
+from evidence.pages import language, values
+from evidence.pages.markdown import Results
 from evidence.suite import cells, rates
 from evidence.suite import language as suite
 from fourier_attn import model
@@ -101,3 +102,10 @@ def test_predictions_for_language_models_are_judged() -> None:
     rows = [line.strip("| ").split(" | ") for line in language.verdicts(groups).splitlines()[2:]]
     assert [row[2] for row in rows] == ["open", "holds", "fails", "open"]
     assert rows[1][3] == "`masked-fourier` 51.0 ± 1.0 (3), `masked-attention` 61.0 ± 1.0 (3)"
+
+
+def test_a_mean_perplexity_leaves_out_failed_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [{"test": {"perplexity": value}} for value in (36.0, None, 40.0)]
+    monkeypatch.setattr(values, "published", lambda *_: {"causal-long_conv": found})
+    assert values.mean_perplexity(Results(ROOT), "causal-long_conv") == "38"
+    assert values.mean_perplexity(Results(ROOT), "causal-attention") == "unknown"
