@@ -1,4 +1,4 @@
-"""Tabulates how much networks gain on IMDb if they first learn to predict masked words of its reviews."""
+"""Tabulates how much networks on IMDb gain from self-pretraining."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from evidence.suite.statistics import welch
 from fourier_attn.studies.intervals import band
 
 TIER = "self_pretrained"
-OTHERS = {"fnet": "FNet", "circular-1d": "circular attention", "lambda": "lambda layers"}
+COMPARED = {"fnet": "FNet", "circular-1d": "circular attention", "lambda": "lambda layers"}
 Groups = Mapping[str, Sequence[Finding]]
 Accuracies = Mapping[int, float]  # by seed
 Interval = tuple[float, float, float]  # mean, low, high
@@ -23,10 +23,10 @@ Interval = tuple[float, float, float]  # mean, low, high
 
 def gains_table(results: Results) -> str:
     """Tabulates the accuracies of each mixer from random weights and after self-pretraining."""
-    return gains_of(published(results.root, "1"), published(results.root, TIER))
+    return format_gains(published(results.root, "1"), published(results.root, TIER))
 
 
-def gains_of(scratch: Groups, pretrained: Groups) -> str:
+def format_gains(scratch: Groups, pretrained: Groups) -> str:
     """Tabulates the accuracies of each mixer, and its gain with a 95 % interval.
 
     Args:
@@ -36,38 +36,38 @@ def gains_of(scratch: Groups, pretrained: Groups) -> str:
     lines = []
     for model, (before, after) in accuracies(scratch, pretrained).items():
         shown = [mean_cell([100 * value for value in side.values()]) for side in (before, after)]
-        gained = mean_gain(gains(before, after))
+        gained = mean_gain(gains_by_seed(before, after))
         lines.append([f"`{model}`", *shown, points(*gained) if gained else ""])
     return table(["mixer", "from random weights, %", "self-pretrained, %", "gain (95 % interval)"], lines)
 
 
 def verdicts_table(results: Results) -> str:
     """Tabulates the predictions of results/evidence/imdb/self_pretraining.md with their verdicts."""
-    return verdicts_of(published(results.root, "1"), published(results.root, TIER))
+    return format_verdicts(published(results.root, "1"), published(results.root, TIER))
 
 
-def verdicts_of(scratch: Groups, pretrained: Groups) -> str:
+def format_verdicts(scratch: Groups, pretrained: Groups) -> str:
     """Tabulates the predictions with their verdicts, which are open until all seeds are finished.
 
     Args:
-      scratch, pretrained: see `gains_of`.
+      scratch, pretrained: see `format_gains`.
     """
     seeds = {model.name: model.seeds for model in cells.MODELS[TIER]}
-    every = {model: gains(*sides) for model, sides in accuracies(scratch, pretrained).items()}
+    every = {model: gains_by_seed(*sides) for model, sides in accuracies(scratch, pretrained).items()}
     gained = {model: each if len(each) == seeds[model] else [] for model, each in every.items()}
-    lines = [["Attention gains from self-pretraining.", *_judged(mean_gain(gained["attention"]))]]
-    for model, words in OTHERS.items():
+    lines = [["Attention gains from self-pretraining.", *_verdict_cells(mean_gain(gained["attention"]))]]
+    for model, words in COMPARED.items():
         difference = gain_difference(gained["attention"], gained[model])
-        lines.append([f"Attention gains more than {words}.", *_judged(difference)])
+        lines.append([f"Attention gains more than {words}.", *_verdict_cells(difference)])
     numbered = [[str(number), *line] for number, line in enumerate(lines, start=1)]
     return table(["", "prediction", "verdict", "difference (95 % interval)"], numbered)
 
 
 def accuracies(scratch: Groups, pretrained: Groups) -> dict[str, tuple[Accuracies, Accuracies]]:
-    """Returns the accuracies of each mixer before and after, of the seeds that are to be self-pretrained.
+    """Returns, for each mixer, the accuracy of each seed from random weights and after self-pretraining.
 
     Args:
-      scratch, pretrained: see `gains_of`.
+      scratch, pretrained: see `format_gains`.
     """
     return {
         model.name: (
@@ -78,7 +78,7 @@ def accuracies(scratch: Groups, pretrained: Groups) -> dict[str, tuple[Accuracie
     }
 
 
-def gains(before: Accuracies, after: Accuracies) -> list[float]:
+def gains_by_seed(before: Accuracies, after: Accuracies) -> list[float]:
     """Returns the gains of the seeds that have both accuracies."""
     return [after[seed] - before[seed] for seed in sorted(before.keys() & after.keys())]
 
@@ -107,6 +107,9 @@ def gain_difference(ours: Sequence[float], theirs: Sequence[float]) -> Interval 
     return mean, mean - half, mean + half
 
 
-def _judged(found: Interval | None) -> tuple[str, str]:
-    """Returns the verdict on "larger than zero", and the interval. It fails if the interval contains zero."""
+def _verdict_cells(found: Interval | None) -> tuple[str, str]:
+    """Returns the verdict on whether a difference is above zero, and its interval.
+
+    The prediction fails if the interval contains zero.
+    """
     return (verdict(None), "") if found is None else (verdict(found[1] > 0), points(*found))

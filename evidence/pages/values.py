@@ -342,7 +342,7 @@ def mean_perplexity(results: Results, network: str) -> str:
     return f"{np.mean(kept):.0f}" if kept else "unknown"
 
 
-COMPARED = ("causal-long_conv", "causal-attention", "causal-identity")
+COMPARED = ("causal-long_conv", "causal-circular", "causal-attention", "causal-identity")
 VALUES: dict[str, Callable[[Results], str]] = {
     **{f"perplexity-{name}": partial(mean_perplexity, network=name) for name in COMPARED},
     **{f"glue-share-{name}": partial(glue_share, network=name) for name in ("fnet", "hybrid-3", "random")},

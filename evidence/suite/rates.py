@@ -19,7 +19,9 @@ def skill_rates(root: Path) -> Rates:
     Args:
       root: the directory that contains results/evidence.
     """
-    return _best(root, "skill_rates", dict.fromkeys(SKILLS, skills.NETWORKS), skills.TRIED, higher=True)
+    return _best_rates(
+        root, "skill_rates", dict.fromkeys(SKILLS, skills.NETWORKS), skills.TRIED, higher_is_better=True
+    )
 
 
 def language_rates(root: Path) -> Rates:
@@ -28,26 +30,27 @@ def language_rates(root: Path) -> Rates:
     Args:
       root: the directory that contains results/evidence.
     """
-    return _best(root, "lm_rates", language.NETWORKS, language.TRIED, higher=False)
+    return _best_rates(root, "lm_rates", language.NETWORKS, language.TRIED, higher_is_better=False)
 
 
-def _best(
-    root: Path, tier: str, networks: Mapping[str, Iterable[str]], rates: Sequence[str], higher: bool
+def _best_rates(
+    root: Path, tier: str, networks: Mapping[str, Iterable[str]], rates: Sequence[str], higher_is_better: bool
 ) -> Rates:
-    """Returns the rate of the best trial after training, for groups with all trials finished.
+    """Returns the learning rate of each network with the best validation score after the last epoch.
 
-    A trial that diverged is worse than all others. The first one of equally good ones is the best.
+    Ties go to the lower rate, and a diverged trial ranks last. A group is left out until all of its trials
+    are finished.
 
     Args:
       root: the directory that contains results/evidence.
       tier: the tier of the trials, whose models are named GROUP-NETWORK-rate-RATE.
       networks: the networks of each group.
       rates: the learning rates.
-      higher: whether higher scores are better.
+      higher_is_better: whether higher scores are better.
     """
-    finished, sign = published(root, tier), -1 if higher else 1
+    finished, sign = published(root, tier), -1 if higher_is_better else 1
 
-    def cost(name: str) -> float:
+    def rank_key(name: str) -> float:
         value = number(finished[name][0]["validation"][-1])
         return math.inf if math.isnan(value) else sign * value
 
@@ -56,14 +59,14 @@ def _best(
         trials = {network: {rate: f"{group}-{network}-rate-{rate}" for rate in rates} for network in members}
         if all(name in finished for each in trials.values() for name in each.values()):
             best[group] = {
-                network: min(rates, key=lambda rate, each=each: cost(each[rate]))
+                network: min(rates, key=lambda rate, each=each: rank_key(each[rate]))
                 for network, each in trials.items()
             }
     return best
 
 
 def main() -> None:
-    """Prints the rates that the trials favour."""
+    """Prints the best learning rates of all groups whose trials are finished."""
     root = paths.given(".")
     print(skill_rates(root))
     print(language_rates(root))

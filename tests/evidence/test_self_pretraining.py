@@ -3,7 +3,7 @@
 import pytest
 
 from evidence.pages import self_pretraining
-from evidence.pages.self_pretraining import gain_difference, gains, mean_gain
+from evidence.pages.self_pretraining import gain_difference, gains_by_seed, mean_gain
 
 
 def findings(*accuracies: float) -> list[dict]:
@@ -21,10 +21,10 @@ def verdicts(text: str) -> list[str]:
 def test_a_gain_pairs_seeds() -> None:
     # The gains are 2, 1 and 3 points: mean 2, deviation 1. t is 4.3027 for two degrees of freedom.
     before = {0: 0.80, 1: 0.85, 2: 0.83, 3: 0.99}
-    found = mean_gain(gains(before, {2: 0.86, 0: 0.82, 1: 0.86}))
+    found = mean_gain(gains_by_seed(before, {2: 0.86, 0: 0.82, 1: 0.86}))
     half = 4.302653 * 0.01 / 3**0.5
     assert found == pytest.approx((0.02, 0.02 - half, 0.02 + half))
-    assert gains(before, {2: 0.84}) == pytest.approx([0.01])
+    assert gains_by_seed(before, {2: 0.84}) == pytest.approx([0.01])
     assert mean_gain([0.01]) is None
 
 
@@ -38,7 +38,7 @@ def test_gains_are_compared_by_welch() -> None:
 
 def test_the_table_has_shared_seeds_and_names_missing_runs() -> None:
     scratch = {"fnet": findings(0.80, 0.81, 0.82, 0.99), "attention": findings(0.8, 0.8)}
-    text = self_pretraining.gains_of(scratch, {"fnet": findings(0.83, 0.84, 0.85)})
+    text = self_pretraining.format_gains(scratch, {"fnet": findings(0.83, 0.84, 0.85)})
     rows = {line.split("`")[1]: line for line in text.splitlines()[2:]}
     assert "| 81.00 ± 1.00 (3) | 84.00 ± 1.00 (3) | +3.00 points (+3.00 to +3.00) |" in rows["fnet"]
     assert "| 80.00 ± 0.00 (2) | not yet run |" in rows["attention"]
@@ -52,11 +52,11 @@ def test_predictions_are_judged_by_their_intervals() -> None:
         "fnet": findings(0.81, 0.82, 0.83),
         "circular-1d": findings(0.84, 0.85, 0.86),
     }
-    text = self_pretraining.verdicts_of(scratch, pretrained)
+    text = self_pretraining.format_verdicts(scratch, pretrained)
     assert verdicts(text) == ["holds", "holds", "fails", "open"]
 
 
 def test_a_prediction_is_open_until_all_seeds_are_finished() -> None:
     scratch = {"attention": findings(0.80, 0.80, 0.80)}
-    text = self_pretraining.verdicts_of(scratch, {"attention": findings(0.90, 0.90)})
+    text = self_pretraining.format_verdicts(scratch, {"attention": findings(0.90, 0.90)})
     assert verdicts(text) == ["open"] * 4
