@@ -1,12 +1,10 @@
 """Judges claims of the sources by the files of results: each function returns a verdict and its numbers."""
 
-import statistics
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import t as student
 
 from evidence.pages.markdown import Results, Row, significant
 from evidence.report import glue, stability
@@ -14,7 +12,7 @@ from evidence.report.comparisons import COMPARISONS, Verdict, decide
 from evidence.report.write import answers
 from evidence.suite.ledger import Finding, interval, published
 from evidence.suite.pretraining import TRIED
-from evidence.suite.statistics import difference, welch
+from evidence.suite.statistics import difference, welch_interval
 from fourier_attn.studies.engine import frontier
 
 SUPPORTED, REFUTED, UNDECIDED, UNTESTED = "supported", "not supported", "undecided", "not tested"
@@ -97,11 +95,8 @@ def by_seeds(
     ours, theirs = ([of(finding) for finding in groups.get(name, [])] for name in (model, against))
     if min(len(ours), len(theirs)) < 2:
         return absent("fewer than two seeds")
-    error, freedom = welch(np.array(ours), np.array(theirs))
-    mean, half = statistics.mean(ours) - statistics.mean(theirs), float(student.ppf(0.975, freedom)) * error
-    return Judged(
-        over(mean, mean - half, mean + half, 0.0), f"{where}: {points(mean, mean - half, mean + half)}"
-    )
+    found = welch_interval(ours, theirs)
+    return Judged(over(*found, bound=0.0), f"{where}: {points(*found)}")
 
 
 def steadier(results: Results, model: str, against: str) -> Judged:
@@ -158,10 +153,7 @@ def share_of_glue(results: Results, model: str, against: str, bound: float, cont
 
 def _share(means: Mapping[str, np.ndarray], model: str, against: str, bound: float) -> Judged:
     """Judges "the ratio of two mean scores is larger than the bound", by the scores of the seeds."""
-    ours, theirs = np.log(means[model]), np.log(means[against])
-    error, freedom = welch(ours, theirs)
-    mean, half = float(ours.mean() - theirs.mean()), float(student.ppf(0.975, freedom)) * error
-    share, low, high = np.exp([mean, mean - half, mean + half])
+    share, low, high = np.exp(welch_interval(np.log(means[model]), np.log(means[against])))
     words = f"`{model}`: {100 * share:.1f} % of `{against}` ({100 * low:.1f} to {100 * high:.1f})"
     return Judged(over(share, low, high, bound), words)
 

@@ -8,9 +8,8 @@ from evidence.pages.markdown import NOT_RUN, Results, mean_cell, table
 from evidence.pages.run_tables import HEADS, Cost
 from evidence.pages.skill_predictions import verdict
 from evidence.suite.language import NETWORKS, RATES, TASKS, TRIED
-from evidence.suite.ledger import Finding, number, published, without_failures
+from evidence.suite.ledger import Finding, number, published, score, without_failures
 
-SPLITS = ("validation", "test")
 # Predictions, and pairs of networks of which the first is to have the lower perplexity with all seeds.
 PREDICTIONS = {
     "A long convolution learns to predict the next token faster than any other mixer.": [
@@ -55,19 +54,19 @@ def equal_table(groups: Mapping[str, Sequence[Finding]], kind: str) -> str:
     found = {network: groups.get(f"{kind}-{network}", ()) for network in NETWORKS[kind]}
 
     def mean(network: str) -> float:
-        values = without_failures([perplexity(each, "test") for each in found[network]])
+        values = without_failures([score(each) for each in found[network]])
         return statistics.mean(values) if values else math.inf
 
     lines = []
     for network in sorted(found, key=mean):
         scores = [
-            mean_cell([perplexity(each, split) for each in found[network]], digits=1) for split in SPLITS
+            mean_cell([of(each) for each in found[network]], digits=1) for of in (best_validation, score)
         ]
         cost = Cost.of(found[network])
         rate = tried_rate(RATES[kind][network]) if found[network] else ""
         lines.append([f"`{network}`", *scores, rate, cost.parameters, cost.core_hours])
-    heads = [*(f"{split} perplexity" for split in SPLITS), "learning rate", HEADS.parameters]
-    return table(["mixer", *heads, HEADS.core_hours], lines)
+    heads = ["validation perplexity", "test perplexity", "learning rate", HEADS.parameters, HEADS.core_hours]
+    return table(["mixer", *heads], lines)
 
 
 def equal_verdicts(results: Results) -> str:
@@ -81,7 +80,7 @@ def verdicts(groups: Mapping[str, Sequence[Finding]]) -> str:
     Args:
       groups: the findings of each "KIND-NETWORK", one for each seed.
     """
-    scores = {name: [perplexity(each, "test") for each in found] for name, found in groups.items()}
+    scores = {name: [score(each) for each in found] for name, found in groups.items()}
     lines = []
     for i, (words, pairs) in enumerate(PREDICTIONS.items(), start=1):
         held = [lower(scores.get(better, ()), scores.get(worse, ())) for better, worse in pairs]
@@ -126,8 +125,6 @@ def trials_table(groups: Mapping[str, Sequence[Finding]]) -> str:
     return table(["predicts", "mixer", *(f"rate {float(rate):g}" for rate in TRIED)], lines)
 
 
-def perplexity(finding: Finding, split: str) -> float:
-    """Returns the perplexity per token: on test with the best weights, on validation after the best epoch."""
-    if split == "test":
-        return number(finding["test"].get("perplexity"))
+def best_validation(finding: Finding) -> float:
+    """Returns the perplexity on validation after the best epoch; NaN if none is defined."""
     return min(without_failures(finding["validation"]), default=math.nan)

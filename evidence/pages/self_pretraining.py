@@ -1,24 +1,19 @@
 """Tabulates how much networks on IMDb gain from self-pretraining."""
 
-import statistics
 from collections.abc import Mapping, Sequence
-
-import numpy as np
-from scipy.stats import t as student
 
 from evidence.pages.claims import points
 from evidence.pages.markdown import Results, mean_cell, table
 from evidence.pages.skill_predictions import verdict
 from evidence.suite import cells
 from evidence.suite.ledger import Finding, published, score
-from evidence.suite.statistics import welch
+from evidence.suite.statistics import Interval, welch_interval
 from fourier_attn.studies.intervals import band
 
 TIER = "self_pretrained"
 COMPARED = {"fnet": "FNet", "circular-1d": "circular attention", "lambda": "lambda layers"}
 Groups = Mapping[str, Sequence[Finding]]
 Accuracies = Mapping[int, float]  # by seed
-Interval = tuple[float, float, float]  # mean, low, high
 
 
 def gains_table(results: Results) -> str:
@@ -91,7 +86,7 @@ def mean_gain(gained: Sequence[float]) -> Interval | None:
     if len(gained) < 2:
         return None
     mean, half = band(gained)
-    return mean, mean - half, mean + half
+    return Interval(mean, mean - half, mean + half)
 
 
 def gain_difference(ours: Sequence[float], theirs: Sequence[float]) -> Interval | None:
@@ -100,11 +95,7 @@ def gain_difference(ours: Sequence[float], theirs: Sequence[float]) -> Interval 
     Args:
       ours, theirs: the gains of each seed. With fewer than two, the result is None.
     """
-    if min(len(ours), len(theirs)) < 2:
-        return None
-    error, freedom = welch(np.array(ours), np.array(theirs))
-    mean, half = statistics.mean(ours) - statistics.mean(theirs), float(student.ppf(0.975, freedom)) * error
-    return mean, mean - half, mean + half
+    return None if min(len(ours), len(theirs)) < 2 else welch_interval(ours, theirs)
 
 
 def _verdict_cells(found: Interval | None) -> tuple[str, str]:
@@ -112,4 +103,4 @@ def _verdict_cells(found: Interval | None) -> tuple[str, str]:
 
     The prediction fails if the interval contains zero.
     """
-    return (verdict(None), "") if found is None else (verdict(found[1] > 0), points(*found))
+    return (verdict(None), "") if found is None else (verdict(found.low > 0), points(*found))

@@ -10,7 +10,6 @@ import numpy as np
 from evidence.pages.claim_list import claim_counts
 from evidence.pages.claims import share_of_glue
 from evidence.pages.compiled import COMPILED_VALUES
-from evidence.pages.language import perplexity
 from evidence.pages.markdown import Results, significant
 from evidence.pages.measured import GPU_VALUES
 from evidence.pages.open_questions import finished_cells, open_hours
@@ -338,7 +337,7 @@ def mean_perplexity(results: Results, network: str) -> str:
       network: "KIND-NETWORK" of tier `lm_equal`.
     """
     found = published(results.root, "lm_equal").get(network, [])
-    kept = without_failures([perplexity(each, "test") for each in found])
+    kept = without_failures([score(each) for each in found])
     return f"{np.mean(kept):.0f}" if kept else "unknown"
 
 

@@ -3,12 +3,21 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import root_scalar
 from scipy.stats import chi2, norm, t
 
 DRAWS = 10_000
+
+
+class Interval(NamedTuple):
+    """Holds an estimate with its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -121,6 +130,21 @@ def welch(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
         return 0.0, len(a) + len(b) - 2
     freedom = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
     return math.sqrt(va + vb), float(freedom)
+
+
+def welch_interval(a: Sequence[float] | np.ndarray, b: Sequence[float] | np.ndarray) -> Interval:
+    """Returns the difference of the means of two samples, and its 95 % interval, Welch's.
+
+    It is $d - t s$ to $d + t s$, with the difference d, its standard error s, and the quantile
+    $t = t_{0.975, v}$ of Student's distribution with Welch's v degrees of freedom.
+
+    Args:
+      a, b: independent samples of at least two values each.
+    """
+    first, second = np.asarray(a), np.asarray(b)
+    error, freedom = welch(first, second)
+    mean, half = float(first.mean() - second.mean()), float(t.ppf(0.975, freedom)) * error
+    return Interval(mean, mean - half, mean + half)
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:

@@ -56,14 +56,9 @@ def test_the_chosen_rates_of_language_models_are_those_of_the_trials() -> None:
 
 def test_networks_of_equal_size_are_listed_by_perplexity() -> None:
     def found(perplexity: float) -> dict:
-        epochs = [{"train": {}, "validation": {"perplexity": perplexity + 1}}]
-        facts = {"parameters": 9, "cpu_seconds": 36.0, "counted": 1, "processes": 1, "hardware": {}}
-        return facts | {
-            "peak_memory_mib": 1,
-            "test": {"perplexity": perplexity},
-            "validation": [perplexity + 1],
-            "epochs": epochs,
-        }
+        costs = {"parameters": 9, "cpu_seconds": 36.0, "counted": 1, "processes": 1, "peak_memory_mib": 1}
+        scores = {"test": {"perplexity": perplexity}, "validation": [perplexity + 5, perplexity + 1]}
+        return {"metric": "perplexity", "hardware": {}, "epochs": [{"train": {}}], **costs, **scores}
 
     groups = {"causal-linear": [found(70.0), found(72.0), found(math.nan)], "causal-lambda": [found(60.0)]}
     rows = [line.strip("| ").split(" | ") for line in language.equal_table(groups, "causal").splitlines()[2:]]
@@ -90,7 +85,7 @@ def test_all_seeds_must_be_lower() -> None:
 
 def test_predictions_for_language_models_are_judged() -> None:
     def seeds(*values: float) -> list[dict]:
-        return [{"test": {"perplexity": value}} for value in values]
+        return [{"metric": "perplexity", "test": {"perplexity": value}} for value in values]
 
     groups = {
         "masked-fourier": seeds(50, 51, 52),
@@ -105,7 +100,7 @@ def test_predictions_for_language_models_are_judged() -> None:
 
 
 def test_a_mean_perplexity_leaves_out_failed_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [{"test": {"perplexity": value}} for value in (36.0, None, 40.0)]
+    found = [{"metric": "perplexity", "test": {"perplexity": value}} for value in (36.0, None, 40.0)]
     monkeypatch.setattr(values, "published", lambda *_: {"causal-long_conv": found})
     assert values.mean_perplexity(Results(ROOT), "causal-long_conv") == "38"
     assert values.mean_perplexity(Results(ROOT), "causal-attention") == "unknown"

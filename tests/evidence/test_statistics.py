@@ -48,6 +48,13 @@ def test_p_values_and_intervals_of_seeds_are_those_of_welch_s_test(gap: float) -
     assert (found.low, found.high) == pytest.approx((low, high), rel=1e-9)
 
 
+def test_the_interval_of_two_means_is_that_of_welch_s_test() -> None:
+    a, b = (0.81, 0.84, 0.86, 0.80), (0.79, 0.80, 0.85)
+    found, expected = statistics.welch_interval(a, b), ttest_ind(a, b, equal_var=False).confidence_interval()
+    assert found == pytest.approx((np.mean(a) - np.mean(b), expected.low, expected.high))
+    assert statistics.welch_interval((0.5, 0.5), (0.25, 0.25)) == (0.25, 0.25, 0.25)  # equal values
+
+
 def test_seeds_and_examples_are_added() -> None:
     """Against a million draws of both; three of their standard errors."""
     rng = np.random.default_rng(7)

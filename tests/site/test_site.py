@@ -29,10 +29,11 @@ def site() -> Path:
     the environment they have theirs, from the cache of `make docs`, which runs those that have changed.
     """
     pytest.importorskip("myst_nb")
-    directory = ROOT / "build" / "site-test"
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")  # two workers would build in the same folder
+    directory = ROOT / "build" / f"site-test{worker}"
     notebooks = "cache" if os.environ.get("SITE") == "whole" else "off"
     command = ["sphinx", "-q", "-W", "--keep-going", "-D", f"nb_execution_mode={notebooks}", "-b", "html"]
-    places = ["-c", "docs", "-d", "build/doctrees-test", ".", str(directory)]
+    places = ["-c", "docs", "-d", f"build/doctrees-test{worker}", ".", str(directory)]
     done = subprocess.run(
         [sys.executable, "-m", *command, *places], cwd=ROOT, capture_output=True, text=True, check=False
     )
