@@ -1,5 +1,6 @@
 """Runs the training loop: steps, validation after each epoch, checkpoints, and one test at the end."""
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -48,6 +49,8 @@ from fourier_attn.train.step import (
     make_train_step,
     roll_back,
 )
+
+PLOT_SECONDS = 20  # smallest time between two plots of the curves, because a plot takes about a second
 
 
 class Diverged(Exception):
@@ -166,7 +169,7 @@ class Run:
     ):
         self.initial, self.directory, self.signals, self.tracker = initial, directory, signals, tracker
         self.primary = processes.is_primary()
-        self.began = time.perf_counter()
+        self.began, self.plotted = time.perf_counter(), -math.inf
 
     def set_up(self) -> None:
         """Reads the data, fits the configuration to them, and builds the network and the compiled steps."""
@@ -443,7 +446,8 @@ class Run:
         validation = metrics.over_seeds(values) | why
         self.write("train", epoch, train)
         self.write("validation", epoch, validation)
-        self.plot()
+        if time.perf_counter() - self.plotted > PLOT_SECONDS:
+            self.plot()
         self.save(CheckpointId(self.step, regular=self.updated()))
         trained = [f"{name.replace('_', ' ')} {show(train, name)}" for name in self.objective.names]
         counts = {name: int(np.max(sums[name][..., 0])) for name in ("skipped", "spikes")}
@@ -462,6 +466,7 @@ class Run:
             known = self.metric == "accuracy" and self.task.labels
             chance = 1 / len(self.task.labels) if known else None
             plot_curves(self.directory, self.metric, chance)
+        self.plotted = time.perf_counter()
 
     def evaluate(self, title: str, batches: Split, params: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Returns the metrics of a split, each with one value per seed, and its answers.

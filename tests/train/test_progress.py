@@ -1,6 +1,7 @@
 """What a run shows of itself while it goes on: bars, and the picture of its curves."""
 
 import io
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from tqdm import tqdm
 from fourier_attn import config, train
 from fourier_attn.train import loop, progress
 from fourier_attn.train.rundir import curves
+from fourier_attn.train.rundir.metrics_log import read_lines
 from fourier_attn.train.step import State
 
 
@@ -44,6 +46,20 @@ def test_bars_move_and_end_at_their_ends(
 
 
 NAMES = ("train", "validation", "test")
+
+
+@pytest.mark.usefixtures("standard_promotion")
+@pytest.mark.parametrize(("seconds", "plots"), [(0, 3), (1e9, 2)], ids=["long epochs", "short epochs"])
+def test_how_often_curves_are_plotted(
+    toy: config.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, plots: int
+) -> None:
+    """After the first epoch, then at most once in `PLOT_SECONDS`, and at the end."""
+    seen: list[int] = []
+    monkeypatch.setattr(loop, "PLOT_SECONDS", seconds)
+    monkeypatch.setattr(loop, "plot_curves", lambda where, *_: seen.append(len(read_lines(where))))
+    toy.train.epochs = 2
+    train.run(toy, tmp_path)
+    assert (len(seen), seen[-1]) == (plots, len(read_lines(tmp_path)))
 
 
 class Devices:
