@@ -50,7 +50,7 @@ from fourier_attn.train.step import (
     roll_back,
 )
 
-PLOT_SECONDS = 20  # smallest time between two plots of the curves, because a plot takes about a second
+PLOT_SECONDS = 20  # smallest time between two plots of the curves; a plot takes about 0.3 s
 
 
 class Diverged(Exception):
