@@ -65,6 +65,15 @@ def test_the_root_leads_to_the_landing_page(site: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_every_icon_is_drawn(site: Path) -> None:
+    """The icons are those of docs/templates/partials/icons.html, and the theme chooses which it uses."""
+    page = (site / "docs" / "glossary.html").read_text()
+    used = set(re.findall(r'<use href="#([^"]*)"', page))
+    assert {"svg-menu", "svg-toc", "svg-sun", "svg-moon"} <= used
+    assert used <= set(re.findall(r'<symbol id="([^"]*)"', page))
+
+
+@pytest.mark.slow
 def test_the_side_bar_is_short(site: Path) -> None:
     """At most 16 entries under six captions; sub-pages open with their parent."""
     page = (site / "docs" / "glossary.html").read_text()
