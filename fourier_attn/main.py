@@ -333,7 +333,7 @@ def sampling() -> dict[str, Any]:
 
 def continue_text(predictor: Any) -> None:
     """Prints --text and its generated continuation."""
-    from fourier_attn.inference import predictor as predict
+    from fourier_attn.inference import predict
 
     for name in ("text_pair", "image"):
         if flags.FLAGS[name].present:
@@ -400,7 +400,7 @@ def look_inside(directory: Path, devices: Mapping[str, str], predictor: Any = No
 
 def predictions(predictor: Any) -> list[tuple[str, float]]:
     """Returns the answers to an image, a question about one, or a text, with their probabilities."""
-    from fourier_attn.inference import predictor as predict
+    from fourier_attn.inference import predict
 
     text, text_pair, image = flags.FLAGS.text, flags.FLAGS.text_pair, flags.FLAGS.image
     if image is None:

@@ -1,7 +1,6 @@
 """Loads a trained network and predicts answers for texts and images."""
 
 import functools
-import sys
 from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from types import MappingProxyType
@@ -28,7 +27,7 @@ from fourier_attn.data.text import (
     tokenizer_file,
     unknown_share,
 )
-from fourier_attn.inference import span_answers, tagging
+from fourier_attn.inference import masked_tokens, span_answers, tagging
 from fourier_attn.inference.generate import Generator, Sampling
 from fourier_attn.model import Model, build, grid
 from fourier_attn.pretrained import folder
@@ -39,10 +38,8 @@ from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.rundir import config_file
 from fourier_attn.train.step import make_eval_step, make_forward
 
-FILLED = ("pretraining", "mlm")  # heads that predict masked tokens
 LONG = ("cut", "windows")  # ways to read a text that is longer than data.length
 WINDOWED = ("classes", "labels", "score")  # heads whose answers to several windows can be averaged
-BEST = 5  # number of tokens returned for each [MASK]
 Answer = dict[str, Any]
 
 
@@ -175,7 +172,10 @@ class Predictor:
         if self.long == "windows":
             return self._read_windows(inputs)
         batches, cut = self._encoded(inputs, text_pairs)
-        answers = self._fill_masks(batches) if self.task.head in FILLED else self._classify(batches)
+        if self.task.head in masked_tokens.HEADS:
+            answers = masked_tokens.answers(self.tokenizer, batches, self._mlm)
+        else:
+            answers = self._classify(batches)
         for answer, row, share in zip(answers, batches.rows, cut.tolist(), strict=True):
             answer["unknown"] = unknown_share(row, special(self.tokenizer))
             answer["cut"] = round(share, 4)
@@ -273,7 +273,7 @@ class Predictor:
         if self.task.images:
             raise ValueError(f"the task {self.config.data.task!r} takes images, not texts; give images")
         self._check_texts(texts, text_pairs)
-        masks = self.task.head in FILLED
+        masks = self.task.head in masked_tokens.HEADS
         if masks and special(self.tokenizer).mask is None:
             raise ValueError(
                 f"data.tokenizer={self.config.data.tokenizer!r} lacks [MASK] in its vocabulary, so masked "
@@ -398,37 +398,6 @@ class Predictor:
             "probabilities": probabilities,
         }
 
-    def _fill_masks(self, batches: Batches) -> list[Answer]:
-        """Returns the likeliest tokens for each [MASK]. Raises: ValueError for a text without one."""
-        mask, answers = special(self.tokenizer).mask, {}
-        for number, row in enumerate(batches.rows):
-            self.check_mask(row, f"text {number + 1}")
-        for i in range(len(batches)):
-            batch = batches[i]
-            places = [np.flatnonzero(row == mask) for row in batch["inputs"]]
-            width = 1 << (max(map(len, places)) - 1).bit_length()  # a power of two: few programs to compile
-            batch["answer_positions"] = np.stack([np.resize(place, width) for place in places]).astype(
-                np.int32
-            )
-            probability = self._mlm(batch)
-            for row in np.flatnonzero(batch["weight"]):
-                best = [self._best(p) for p in probability[row][: len(places[row])]]
-                answers[int(batch["index"][row])] = {"masks": best}
-        return [answers[number] for number in sorted(answers)]
-
-    def check_mask(self, row: np.ndarray, name: str) -> None:
-        """Checks that the tokens of a text contain [MASK].
-
-        Args:
-          row: token ids (t,).
-          name: the text in the message, for example "text 1".
-        Raises: ValueError.
-        """
-        if special(self.tokenizer).mask not in row:
-            raise ValueError(
-                f"{name} has no [MASK] among its first {len(row)} tokens; write [MASK] for a token to predict"
-            )
-
     def _mlm(self, batch: Any) -> np.ndarray:
         """Returns probabilities (b, p, vocab) of the tokens at `answer_positions`, means over seeds."""
         seeds, total = self.config.train.seeds, 0.0
@@ -436,10 +405,6 @@ class Predictor:
             one = jax.tree.map(lambda p, seed=seed: jnp.asarray(p if seeds == 1 else p[seed]), self.params)
             total += np.asarray(jax.nn.softmax(self.forward(one, batch)["mlm"])) / seeds
         return np.asarray(total)
-
-    def _best(self, probability: np.ndarray) -> list[Answer]:
-        order = np.argsort(-probability, kind="stable")[:BEST].tolist()
-        return [{"token": self.tokenizer.id_to_token(i), "probability": float(probability[i])} for i in order]
 
 
 def _check_parts(config: Config, tokenizer: Any) -> None:
@@ -486,76 +451,3 @@ def check_text(name: str, value: Any) -> None:
         raise ValueError(f"{name}={value!r} is empty; give a text")
     if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
         raise ValueError(f"{name}={value!r} is not UTF-8; give a text in this encoding")
-
-
-def note_unknown(answer: Answer) -> None:
-    """Prints a note if the text of an answer has unknown tokens."""
-    if answer["unknown"]:
-        note = f"note: the tokenizer knows {1 - answer['unknown']:.0%} of the text's tokens"
-        print(f"{note}; all others are read as the unknown token", file=sys.stderr)
-
-
-def predict(run: str | Path | Predictor, text: str, text_pair: str | None = None) -> list[tuple[str, float]]:
-    """Returns the answers to one text or pair of texts, with their probabilities.
-
-        >>> [(label, probability)] = predict("runs/fnet-imdb", "a fine film")  # doctest: +SKIP
-
-    A task with classes has one answer, its likeliest class. With several labels all are returned, the
-    likeliest first. A task on numbers returns ("score", number), a masked language model the five likeliest
-    tokens for each [MASK], and a tagging task each word with its tag, then each entity.
-
-    Args:
-      run: the run's directory, or its `Predictor`.
-      text: the text.
-      text_pair: the second text of a pair; default None.
-    Raises: ValueError as `Predictor`.
-    """
-    predictor = run if isinstance(run, Predictor) else Predictor.load(run, batch=1)
-    if predictor.task.images:
-        how = "as well" if predictor.task.question else "instead of a text"
-        task = predictor.config.data.task
-        raise ValueError(f"the task {task!r} takes images; give --image=FILE {how}")
-    [answer] = predictor([text], None if text_pair is None else [text_pair])
-    note_unknown(answer)
-    if answer["cut"]:
-        note = f"note: {answer['cut']:.0%} of the text was not read because it is longer than data.length"
-        cure = "; --long=windows reads all of it" if predictor.task.head in WINDOWED else ""
-        print(f"{note}={predictor.config.data.length} tokens{cure}", file=sys.stderr)
-    if "words" in answer:
-        return tagging.lines(answer)
-    if "start" in answer:
-        return [(answer["text"] or "(no answer)", answer["probability"])]
-    if "labels" in answer:
-        return sorted(answer["probabilities"].items(), key=lambda item: -item[1])
-    if "masks" in answer:
-        return [(best["token"], best["probability"]) for mask in answer["masks"] for best in mask]
-    return [("score", answer["score"])] if "score" in answer else [(answer["label"], answer["probability"])]
-
-
-def predict_image(
-    run: str | Path | Predictor, image: str | Path, question: str | None = None
-) -> list[tuple[str, float]]:
-    """Returns the classes of an image with their probabilities, the likeliest first.
-
-    For a task on patches, the likeliest class of each patch is returned, row by row. The image is scaled to
-    the network's size.
-
-    Args:
-      run: the run's directory, or its `Predictor`.
-      image: the image file.
-      question: the question about the image, for tasks with questions; default None.
-    Raises: ValueError as `Predictor`, and for a question with unknown words.
-    """
-    predictor = run if isinstance(run, Predictor) else Predictor.load(run, batch=1)
-    if not predictor.task.images:
-        task = predictor.config.data.task
-        raise ValueError(f"the task {task!r} takes texts; give --text instead of --image")
-    questions = None if question is None else [question]
-    [answer] = predictor([image], questions)
-    if "patches" in answer:
-        return [
-            (f"{row} {col} {place['label']}", place["probability"])
-            for row, places in enumerate(answer["patches"])
-            for col, place in enumerate(places)
-        ]
-    return sorted(answer["probabilities"].items(), key=lambda item: -item[1])

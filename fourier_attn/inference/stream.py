@@ -18,9 +18,9 @@ from fourier_attn.data.tables.files import ending
 from fourier_attn.data.tables.inputs import STDIN, Input, read_inputs
 from fourier_attn.data.tables.labels import NUMBER, is_hidden, label_of, labels_of
 from fourier_attn.data.tables.sentence_inputs import read_sentences
-from fourier_attn.inference import span_answers, tagging
+from fourier_attn.inference import masked_tokens, span_answers, tagging
 from fourier_attn.inference.evaluation import report_folder
-from fourier_attn.inference.predictor import FILLED, WINDOWED, Predictor, check_text
+from fourier_attn.inference.predictor import WINDOWED, Predictor, check_text
 from fourier_attn.inference.tag_scores import TagScores, type_table
 from fourier_attn.knobs import HUGE
 from fourier_attn.train import entity_scores, label_scores, report, scores, span_scores
@@ -122,7 +122,7 @@ def evaluate_file(
       used.
     """
     predictor = Predictor.load(directory, devices=devices, long=long)
-    if predictor.task.head in (*FILLED, "lm"):
+    if predictor.task.head in (*masked_tokens.HEADS, "lm"):
         raise ValueError(
             f"--input={source} with --mode=eval scores labels, but task {predictor.config.data.task!r} has "
             "none; leave --input out to compute the perplexity of its test split"
@@ -301,7 +301,7 @@ def _items(source: str, predictor: Predictor, skip_bad: bool, tally: Tally) -> I
     Raises: ValueError that names an invalid row.
     """
     task, wanted = predictor.task, _columns(predictor.task)
-    scored = task.head not in (*FILLED, "tokens", "lm")  # heads with one label for each row
+    scored = task.head not in (*masked_tokens.HEADS, "tokens", "lm")  # heads with one label for each row
     own = predictor.config.data.label or task.label
     asked = wanted | ({"label": (*dict.fromkeys((own, "label")),)} if scored else {})
     if task.head == "spans" and span_answers.is_squad(source):
@@ -343,9 +343,9 @@ def _checked(row: Input, predictor: Predictor, wanted: Iterable[str]) -> tuple[d
             check(name, value)
     if predictor.task.question:
         predictor.questions([values["text"]])
-    if predictor.task.head in FILLED:
+    if predictor.task.head in masked_tokens.HEADS:
         [tokens] = predictor.text_batches([values["text"]]).rows
-        predictor.check_mask(tokens, "its text")
+        masked_tokens.check(predictor.tokenizer, tokens, "its text")
     if predictor.task.head == "lm":
         predictor.generator.prompts([values["text"]], predictor.sampling.tokens)
     task = predictor.task

@@ -18,8 +18,8 @@ import fourier_attn
 from fourier_attn import config, data, main
 from fourier_attn.data.tables.inputs import Input
 from fourier_attn.data.text import encode, encode_windows
-from fourier_attn.inference import predictor as predict
-from fourier_attn.inference import stream
+from fourier_attn.inference import predict, stream
+from fourier_attn.inference.predictor import Predictor
 from fourier_attn.train.rundir.metrics_log import read_lines
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
@@ -27,11 +27,11 @@ TEXTS = ["The film was not dull.", "zzz qqq xxx", "I liked the long and brave st
 
 
 @pytest.fixture(scope="module")
-def predictor(toy_run: Path) -> predict.Predictor:
+def predictor(toy_run: Path) -> Predictor:
     return fourier_attn.Predictor.load(toy_run)
 
 
-def test_answers_keep_the_order_and_are_those_of_each_alone(predictor: predict.Predictor) -> None:
+def test_answers_keep_the_order_and_are_those_of_each_alone(predictor: Predictor) -> None:
     together = predictor(TEXTS * 10)
     assert len(together) == 40
     for text, answer in zip(TEXTS, together, strict=False):
@@ -48,7 +48,7 @@ def test_answers_keep_the_order_and_are_those_of_each_alone(predictor: predict.P
     assert [answer["unknown"] for answer in together[:2]] == [0.0, 1.0]
 
 
-def test_answers_are_those_of_the_evaluation(predictor: predict.Predictor, toy_run: Path) -> None:
+def test_answers_are_those_of_the_evaluation(predictor: Predictor, toy_run: Path) -> None:
     """Of all test texts, as the run has written them."""
     examples = data.reading.read(predictor.config.data)["test"]
     answers = predictor(examples.texts)
@@ -72,15 +72,13 @@ def test_answers_are_those_of_the_evaluation(predictor: predict.Predictor, toy_r
         (["a"], ["b", "c"], "1 texts and 2 text_pairs; give equally many"),
     ],
 )
-def test_bad_texts_are_named(
-    predictor: predict.Predictor, texts: object, text_pairs: object, message: str
-) -> None:
+def test_bad_texts_are_named(predictor: Predictor, texts: object, text_pairs: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         predictor(texts, text_pairs)
     assert predictor([]) == []
 
 
-def test_a_program_is_compiled_once_for_each_length(predictor: predict.Predictor) -> None:
+def test_a_program_is_compiled_once_for_each_length(predictor: Predictor) -> None:
     predictor(TEXTS)
     size = predictor.eval_step._cache_size()
     predictor(TEXTS * 30)
@@ -91,7 +89,7 @@ def test_a_program_is_compiled_once_for_each_length(predictor: predict.Predictor
 LINES = [json.dumps({"text": text, "id": i}) for i, text in enumerate(TEXTS)]
 
 
-def test_lines_are_predicted_in_order(toy_run: Path, tmp_path: Path, predictor: predict.Predictor) -> None:
+def test_lines_are_predicted_in_order(toy_run: Path, tmp_path: Path, predictor: Predictor) -> None:
     source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_text("\n".join([*LINES, "", json.dumps(TEXTS[0])]) + "\n")
     code, out, err = run_here(
@@ -139,7 +137,7 @@ def test_a_bad_line_is_named_or_skipped(
 
 
 @pytest.fixture
-def loaded(predictor: predict.Predictor, monkeypatch: pytest.MonkeyPatch) -> predict.Predictor:
+def loaded(predictor: Predictor, monkeypatch: pytest.MonkeyPatch) -> Predictor:
     """The run of `predictor`, which is not read again."""
     monkeypatch.setattr(stream.Predictor, "load", lambda directory, **_: predictor)
     return predictor
@@ -183,9 +181,7 @@ def as_parquet(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_files_are_answered_as_they_are_trained_on(
-    kind: str, loaded: predict.Predictor, tmp_path: Path
-) -> None:
+def test_files_are_answered_as_they_are_trained_on(kind: str, loaded: Predictor, tmp_path: Path) -> None:
     """Each answer says its file and row, and, where the file has labels, what is true."""
     source = KINDS[kind](tmp_path)
     answers, said = answered(source, tmp_path)
@@ -206,7 +202,7 @@ def test_files_are_answered_as_they_are_trained_on(
 
 
 def test_a_pipe_and_standard_input_are_answered(
-    loaded: predict.Predictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    loaded: Predictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contents = as_table(tmp_path / "a.csv", ROWS).read_bytes()
     reading, writing = os.pipe()
@@ -220,7 +216,7 @@ def test_a_pipe_and_standard_input_are_answered(
         assert [answer["label"] for answer in answered(name, tmp_path)[0]] == [a["label"] for a in answers]
 
 
-def test_scores_of_other_answers_do_not_stay(loaded: predict.Predictor, tmp_path: Path) -> None:
+def test_scores_of_other_answers_do_not_stay(loaded: Predictor, tmp_path: Path) -> None:
     answered(KINDS["csv"](tmp_path), tmp_path)
     assert (tmp_path / "answers.metrics.json").exists()
     answered(KINDS["txt"](tmp_path), tmp_path)
@@ -260,9 +256,7 @@ def test_labels_of_rows(names: tuple[str, ...], label: Any, number: float | None
     assert stream._label(Input(1, "a, line 1", {}), names) is None
 
 
-def test_a_label_that_is_none_of_them_is_named_and_not_scored(
-    loaded: predict.Predictor, tmp_path: Path
-) -> None:
+def test_a_label_that_is_none_of_them_is_named_and_not_scored(loaded: Predictor, tmp_path: Path) -> None:
     """The rows are answered: a column of this name may mean something else."""
     source = as_table(tmp_path / "a.csv", [*ROWS, ROWS[0] | {"label": "good"}])
     answers, said = answered(source, tmp_path)
@@ -276,7 +270,7 @@ def test_a_label_that_is_none_of_them_is_named_and_not_scored(
     assert said.count("line") == stream.NAMED
 
 
-def test_scores_are_next_to_their_answers(loaded: predict.Predictor, tmp_path: Path) -> None:
+def test_scores_are_next_to_their_answers(loaded: Predictor, tmp_path: Path) -> None:
     """Under names of their own, and no other file is removed."""
     source = KINDS["csv"](tmp_path)
     for name in ("preds-0.5", "preds-0.7"):
@@ -310,7 +304,7 @@ def test_numbers_are_scored() -> None:
 
 
 def test_what_is_cut_is_said(
-    loaded: predict.Predictor, toy_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    loaded: Predictor, toy_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of a text of 120 words 48 are read."""
     long = "dull " * 120
@@ -323,11 +317,11 @@ def test_what_is_cut_is_said(
     assert f"{told}--long=windows reads all of it" in capsys.readouterr().err
 
 
-def test_a_long_text_is_read_in_windows(predictor: predict.Predictor, toy_run: Path) -> None:
+def test_a_long_text_is_read_in_windows(predictor: Predictor, toy_run: Path) -> None:
     """120 words in windows of 48, one every 24: from 0, 24, 48 and 72; the answer is their mean."""
     words = [f"{'dull' if i % 3 else 'fine'}" for i in range(120)]
     windows = [" ".join(words[start : start + 48]) for start in (0, 24, 48, 72)]
-    reader = predict.Predictor.load(toy_run, long="windows")
+    reader = Predictor.load(toy_run, long="windows")
     short, long = reader(["dull film", " ".join(words)])
     expected = np.mean([list(each["probabilities"].values()) for each in predictor(windows)], axis=0)
     np.testing.assert_allclose(list(long["probabilities"].values()), expected, rtol=1e-5)  # float32
@@ -336,7 +330,7 @@ def test_a_long_text_is_read_in_windows(predictor: predict.Predictor, toy_run: P
     assert short == {**cut, "windows": 1}
 
 
-def test_windows_cover_a_text(loaded: predict.Predictor) -> None:
+def test_windows_cover_a_text(loaded: Predictor) -> None:
     """Every token is in a window; all are full; of 49 tokens the second window begins with the second."""
     for count in (0, 1, 47, 48, 49, 72, 73, 200):
         text = " ".join("dull" if i % 2 else "fine" for i in range(count))
@@ -349,7 +343,7 @@ def test_windows_cover_a_text(loaded: predict.Predictor) -> None:
             np.testing.assert_array_equal(row, whole[start : start + 48])
 
 
-def test_a_run_is_evaluated_on_a_new_file(toy_run: Path, tmp_path: Path, loaded: predict.Predictor) -> None:
+def test_a_run_is_evaluated_on_a_new_file(toy_run: Path, tmp_path: Path, loaded: Predictor) -> None:
     """Accuracy and classes of its rows; a file without labels is refused, and nothing is written."""
     texts = ["a fine film", "a dull film", "a truly dull thing"]
     right = [answer["label"] for answer in loaded(texts)]
@@ -377,7 +371,7 @@ def test_a_run_is_evaluated_on_a_new_file(toy_run: Path, tmp_path: Path, loaded:
 
 
 def test_answers_are_utf8_on_any_stream(
-    loaded: predict.Predictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    loaded: Predictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As JSON is, so that every line can be read."""
     source = write(tmp_path / "n\u00e9g.txt", b"dull\n")
@@ -402,7 +396,7 @@ def test_answers_are_utf8_on_any_stream(
     ],
 )
 def test_texts_may_be_anything_that_is_read_one_by_one(
-    make: Callable[[list[str]], Any], predictor: predict.Predictor
+    make: Callable[[list[str]], Any], predictor: Predictor
 ) -> None:
     assert predictor(make(TEXTS)) == predictor(TEXTS)
 
@@ -424,20 +418,18 @@ def test_texts_may_be_anything_that_is_read_one_by_one(
         ([Path("a.txt")], "is not a text"),
     ],
 )
-def test_what_cannot_be_read_one_by_one_is_named(
-    inputs: Any, message: str, predictor: predict.Predictor
-) -> None:
+def test_what_cannot_be_read_one_by_one_is_named(inputs: Any, message: str, predictor: Predictor) -> None:
     with pytest.raises(ValueError, match=message):
         predictor(inputs)
 
 
-def test_empty_inputs_have_no_answers(predictor: predict.Predictor) -> None:
+def test_empty_inputs_have_no_answers(predictor: Predictor) -> None:
     for inputs in ([], (), iter(()), np.array([], str), np.array([])):
         assert predictor(inputs) == []
     assert predictor(["\0\0"])[0]["unknown"] == 1.0
 
 
-def test_a_tables_frame_is_refused(predictor: predict.Predictor) -> None:
+def test_a_tables_frame_is_refused(predictor: Predictor) -> None:
     """Read one by one, it is the names of its columns."""
     frame = pytest.importorskip("pandas").DataFrame({"text": TEXTS})
     with pytest.raises(ValueError, match="inputs is a DataFrame with 2 axes; pass a single column"):

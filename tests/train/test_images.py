@@ -20,8 +20,8 @@ from fourier_attn.data.image_reading import read_image
 from fourier_attn.data.images import statistics
 from fourier_attn.data.prepare import prepare
 from fourier_attn.data.sources import idx
-from fourier_attn.inference import evaluation
-from fourier_attn.inference import predictor as predict
+from fourier_attn.inference import evaluation, predict
+from fourier_attn.inference.predictor import Predictor
 from fourier_attn.ops import positions
 from fourier_attn.train import init_from
 
@@ -127,7 +127,7 @@ def test_weights_at_another_resolution(tmp_path: Path) -> None:
     train.run(c, tmp_path / "first")
     c.init_from, c.data.image_size = str(tmp_path / "first"), 42
     train.run(c, tmp_path / "second")
-    predictor = predict.Predictor.load(tmp_path / "second")
+    predictor = Predictor.load(tmp_path / "second")
     assert tuple(predictor.config.model.image) == (42, 42, 3)
     (then, _, began), (now, _, trained) = (init_from.restore(tmp_path / name) for name in ("first", "second"))
     start = init_from.at_resolution(began, then.model, now.model)["encoder"]["positions"]

@@ -13,7 +13,7 @@ from fourier_attn.data import images as pictures
 from fourier_attn.data import reading
 from fourier_attn.data.examples import Pictures
 from fourier_attn.inference import export
-from fourier_attn.inference import predictor as predict
+from fourier_attn.inference.predictor import Predictor
 
 # by which ml_collections reads a configuration
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarni
 def test_pixels_are_no_program() -> None:
     c = pixels.get_config("fnet")
     c.data.task, c.model.classes = "pixels", 10
-    predictor = predict.Predictor(c, model.build(c.model), {})
+    predictor = Predictor(c, model.build(c.model), {})
     with pytest.raises(ValueError, match="'pixels' reads images as tokens, which programs cannot read"):
         export.check_programs(predictor)
 

@@ -15,8 +15,8 @@ from fourier_attn import config, data, main, pretrained, train
 from fourier_attn.data.image_reading import read_image
 from fourier_attn.data.sources import shapes
 from fourier_attn.data.tfds import prepared
-from fourier_attn.inference import export
-from fourier_attn.inference import predictor as predict
+from fourier_attn.inference import export, predict, predictor
+from fourier_attn.inference.predictor import Predictor
 from fourier_attn.layers.heads import Question
 from fourier_attn.layers.introspection import attention_maps
 from fourier_attn.studies.inside import attended
@@ -47,11 +47,11 @@ def asked(few_shapes: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_what_is_no_image_is_named(asked: Path) -> None:
     """As a line of --input may have it."""
-    predictor = predict.Predictor.load(asked)
+    loaded = Predictor.load(asked)
     told = r"takes images; give files|cannot be used|has control characters"
     for image in (5, None, ["a.png"], "none.png", "a\0b"):
         with pytest.raises(ValueError, match=told):
-            predictor.image(image)
+            loaded.image(image)
 
 
 def test_a_look_inside_takes_image_and_question(asked: Path, shapes_picture: str, tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_an_answer_with_its_map_as_a_picture(
     """Where --output says; without it nothing is written. The run is read once for both."""
     restore, restored = init_from.restore, []
     monkeypatch.setattr(
-        predict, "restore", lambda directory, *more: restored.append(directory) or restore(directory, *more)
+        predictor, "restore", lambda directory, *more: restored.append(directory) or restore(directory, *more)
     )
     words = (*ASKED, f"--workdir={asked}", f"--image={shapes_picture}")
     before, (_, plain, _) = sorted(asked.iterdir()), run_here(main, *words)
@@ -237,14 +237,14 @@ def test_questions_are_no_program(asked: Path, tmp_path: Path) -> None:
 def test_a_folder_is_loaded_back(asked: Path, shapes_picture: str, tmp_path: Path) -> None:
     """With the tokenizer of its questions, which frames them with no [CLS] and [SEP]."""
     export.export(asked, tmp_path / "out", "huggingface")
-    found = predict.Predictor.load(tmp_path / "out")([shapes_picture], ["what colour is the circle?"])
-    assert found == predict.Predictor.load(asked)([shapes_picture], ["what colour is the circle?"])
+    found = Predictor.load(tmp_path / "out")([shapes_picture], ["what colour is the circle?"])
+    assert found == Predictor.load(asked)([shapes_picture], ["what colour is the circle?"])
     assert json.loads((tmp_path / "out" / "tokenizer.json").read_text())["post_processor"] is None
 
 
 def test_as_many_questions_as_images(asked: Path, shapes_picture: str) -> None:
     with pytest.raises(ValueError, match="1 images and 2 questions; give equally many"):
-        predict.Predictor.load(asked)([shapes_picture], ["how many squares?"] * 2)
+        Predictor.load(asked)([shapes_picture], ["how many squares?"] * 2)
 
 
 @pytest.mark.parametrize(
