@@ -120,7 +120,8 @@ def steadier(results: Results, model: str, against: str) -> Judged:
         verdict = REFUTED
     else:
         verdict = SUPPORTED if steady[model] > steady[against] else UNDECIDED
-    return Judged(verdict, f"size tiny, masked tokens: {', '.join(said)}")
+    rates = f"learning rates from {float(TRIED[0]):g} to {float(TRIED[-1]):g}"
+    return Judged(verdict, f"size tiny, masked tokens, {rates}: {', '.join(said)}")
 
 
 def share_of_glue(results: Results, model: str, against: str, bound: float, control: str = "") -> Judged:
@@ -145,6 +146,7 @@ def share_of_glue(results: Results, model: str, against: str, bound: float, cont
     verdict, share = _share(means, model, against, bound)
     words = f"five tasks, one pre-training each, {share}"
     if control:
+        words = f"a failed run counts as 0; {words}"
         reached, other = _share(means, control, against, bound)
         verdict = UNDECIDED if reached == SUPPORTED else verdict
         words += f"; {other}"
@@ -331,9 +333,14 @@ def points(mean: float, low: float, high: float) -> str:
     return f"{100 * mean:+.2f} points ({100 * max(low, -1.0):+.2f} to {100 * min(high, 1.0):+.2f})"
 
 
+def all_of(*parts: Judged) -> Judged:
+    """Judges a claim with several parts, which holds if all of them do."""
+    return Judged(worst([part.verdict for part in parts]), "; ".join(part.result for part in parts))
+
+
 def worst(parts: list[str]) -> str:
     """Returns the verdict on a claim with several parts, which holds if all of them do."""
-    return next(v for v in (REFUTED, UNDECIDED, SUPPORTED) if v in parts)
+    return next(v for v in (UNTESTED, REFUTED, UNDECIDED, SUPPORTED) if v in parts)
 
 
 def _speedup(results: Results, **names: str) -> Row:

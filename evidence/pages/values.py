@@ -10,7 +10,7 @@ import numpy as np
 from evidence.pages.claim_list import claim_counts
 from evidence.pages.claims import share_of_glue
 from evidence.pages.compiled import COMPILED_VALUES
-from evidence.pages.markdown import Results, significant
+from evidence.pages.markdown import Results, mean_cell, significant
 from evidence.pages.measured import GPU_VALUES
 from evidence.pages.open_questions import finished_cells, open_hours
 from evidence.pages.optics_values import OPTICS_VALUES, cheapest_engine
@@ -228,18 +228,18 @@ def accuracy_interval(results: Results, tier: str, model: str) -> str:
     return f"{100 * np.mean([score(finding) for finding in group]):.2f} ({percent_range(low, high)})"
 
 
-def step_of_fnet(results: Results, tokens: int, against: str) -> str:
+def step_of_fnet(results: Results, size: str, against: str) -> str:
     """Returns how many times as fast a training step of FNet is, with its range.
 
     Args:
       results: the files of results.
-      tokens: length of the texts.
+      size: size of the network and the texts, such as "4 layers, d256 b1 t512".
       against: "bert", or "bert with attention dropout".
     """
-    rows = results.document("benchmarks/encoder-growth-cpu")["rows"]
-    wanted = (f"fnet / {against}", "training step")
-    mine = [row for row in rows if (row["what"], row["pass"]) == wanted]
-    row = next(row for row in mine if row["size"].endswith(f" t{tokens}"))
+    names = ("benchmarks/encoder-depth-cpu", "benchmarks/encoder-growth-cpu")
+    rows = [row for name in names for row in results.document(name)["rows"]]
+    wanted = (f"fnet / {against}", size, "training step")
+    row = next(row for row in rows if (row["what"], row["size"], row["pass"]) == wanted)
     return (
         f"{significant(row['times_faster'])} ({significant(row['lowest'])} to {significant(row['highest'])})"
     )
@@ -255,10 +255,15 @@ def read_range(results: Results) -> str:
     return f"{min(means):.1f} to {max(means):.1f}"
 
 
-def above_identity(results: Results) -> str:
-    """Returns the points by which the small FNet is above `identity` on IMDb, with their 95 % interval."""
+def points_above(results: Results, model: str, against: str) -> str:
+    """Returns the points by which a small network is above another on IMDb, with their 95 % interval.
+
+    Args:
+      results: the files of results.
+      model, against: models of tier 1.
+    """
     right = answers(published(results.root, "1"))
-    found = difference(right["fnet"], right["identity"])
+    found = difference(right[model], right[against])
     return f"{100 * found.mean:.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})"
 
 
@@ -330,18 +335,21 @@ def glue_share(results: Results, network: str) -> str:
 
 
 def mean_perplexity(results: Results, network: str) -> str:
-    """Returns the mean test perplexity of a language model over its seeds.
+    """Returns mean and standard deviation of the test perplexity of a language model over its seeds.
 
     Args:
       results: the files of results.
       network: "KIND-NETWORK" of tier `lm_equal`.
     """
     found = published(results.root, "lm_equal").get(network, [])
-    kept = without_failures([score(each) for each in found])
-    return f"{np.mean(kept):.0f}" if kept else "unknown"
+    return mean_cell([score(each) for each in found], digits=1)
 
 
-COMPARED = ("causal-long_conv", "causal-circular", "causal-attention", "causal-identity")
+COMPARED = [
+    f"{kind}-{name}"
+    for kind in ("causal", "masked")
+    for name in ("long_conv", "circular", "attention", "identity")
+]
 VALUES: dict[str, Callable[[Results], str]] = {
     **{f"perplexity-{name}": partial(mean_perplexity, network=name) for name in COMPARED},
     **{f"glue-share-{name}": partial(glue_share, network=name) for name in ("fnet", "hybrid-3", "random")},
@@ -376,13 +384,18 @@ VALUES: dict[str, Callable[[Results], str]] = {
     "hypotheses": hypotheses,
     "claim-counts": claim_counts,
     "open-hours": open_hours,
-    **{f"fnet-step-{tokens}": partial(step_of_fnet, tokens=tokens, against="bert") for tokens in (512, 4096)},
-    "fnet-step-4096-published": partial(step_of_fnet, tokens=4096, against="bert with attention dropout"),
+    "fnet-step-deep": partial(step_of_fnet, size="12 layers, d768 b2 t512", against="bert"),
+    "fnet-step-512": partial(step_of_fnet, size="4 layers, d256 b1 t512", against="bert"),
+    "fnet-step-4096": partial(step_of_fnet, size="4 layers, d256 b1 t4096", against="bert"),
+    "fnet-step-4096-published": partial(
+        step_of_fnet, size="4 layers, d256 b1 t4096", against="bert with attention dropout"
+    ),
     "recall-attention": partial(accuracy_interval, tier="recall", model="conv_attention"),
     "recall-identity": partial(accuracy_interval, tier="recall", model="identity"),
     "read-range": read_range,
     "read-identity": partial(accuracy_interval, tier="1", model="identity"),
-    "fnet-identity": above_identity,
+    "fnet-identity": partial(points_above, model="fnet", against="identity"),
+    "circular-attention": partial(points_above, model="circular-1d", against="attention"),
     "joules-fnet": partial(relative_joules, name="pareto-fnet"),
     "joules-circular": partial(relative_joules, name="pareto-circular"),
     **{f"cells-{of}": partial(suite_cells, of=of) for of in ("finished", "failed", "hours")},

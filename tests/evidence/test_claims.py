@@ -75,6 +75,17 @@ def test_a_verdict_changes_with_the_results() -> None:
     assert verdict(0.7, 0.9) == claims.REFUTED
 
 
+def test_a_claim_with_several_parts_has_the_worst_verdict_and_all_results() -> None:
+    good, open_, none = (
+        claims.Judged(claims.SUPPORTED, "a"),
+        claims.Judged(claims.UNDECIDED, "b"),
+        claims.absent("c"),
+    )
+    assert claims.all_of(good, good) == claims.Judged(claims.SUPPORTED, "a; a")
+    assert claims.all_of(good, open_) == claims.Judged(claims.UNDECIDED, "a; b")
+    assert claims.all_of(open_, none, good) == claims.Judged(claims.UNTESTED, "b; c; a")
+
+
 def test_energies_are_those_of_an_example_and_bounds_are_the_extremes(results: Results) -> None:
     document = results.document("studies/speedup-fnet")
     chip = next(r for r in document["rows"] if r.get("preset") == "chip_11x11" and r["part"] == "preset")

@@ -8,7 +8,7 @@ import pytest
 from conftest import ROOT
 
 from evidence.pages import language, values
-from evidence.pages.markdown import Results
+from evidence.pages.markdown import NOT_RUN, Results
 from evidence.suite import cells, rates
 from evidence.suite import language as suite
 from fourier_attn import model
@@ -102,5 +102,5 @@ def test_predictions_for_language_models_are_judged() -> None:
 def test_a_mean_perplexity_leaves_out_failed_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [{"metric": "perplexity", "test": {"perplexity": value}} for value in (36.0, None, 40.0)]
     monkeypatch.setattr(values, "published", lambda *_: {"causal-long_conv": found})
-    assert values.mean_perplexity(Results(ROOT), "causal-long_conv") == "38"
-    assert values.mean_perplexity(Results(ROOT), "causal-attention") == "unknown"
+    assert values.mean_perplexity(Results(ROOT), "causal-long_conv") == "38.0 ± 2.8 (2, 1 failed)"
+    assert values.mean_perplexity(Results(ROOT), "causal-attention") == NOT_RUN

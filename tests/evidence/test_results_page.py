@@ -49,7 +49,8 @@ def test_verdicts_in_words_agree_with_the_intervals() -> None:
         "recalls almost every value": recall[1] > 95,
         "it recalls none": no_recall[2] < 1,
         "The interval includes zero": low < 0 < high,
-        "loses less than one point against attention": found["circular-1d against attention"] == "not worse",
+        "A pre-registered test says that it loses less than one point": found["circular-1d against attention"]
+        == "not worse",
         "The seeds vary too much to decide": found["lambda against attention"] == "undecided",
         "FNet lose less than one point": found["fnet-engine against fnet-exact"] == "not worse"
         and found["circular-3x3-engine against circular-3x3-exact"] == "not worse",
