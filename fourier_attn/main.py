@@ -333,14 +333,14 @@ def sampling() -> dict[str, Any]:
 
 def continue_text(predictor: Any) -> None:
     """Prints --text and its generated continuation."""
-    from fourier_attn.inference import predict
+    from fourier_attn.inference import printed_answers
 
     for name in ("text_pair", "image"):
         if flags.FLAGS[name].present:
             raise ValueError(f"--{name} cannot be continued by a next-token model; give --text alone")
     text = flags.FLAGS.text or ""
     [answer] = predictor([text])
-    predict.note_unknown(answer)
+    printed_answers.note_unknown(answer)
     print(text + answer["text"])
 
 
@@ -400,12 +400,12 @@ def look_inside(directory: Path, devices: Mapping[str, str], predictor: Any = No
 
 def predictions(predictor: Any) -> list[tuple[str, float]]:
     """Returns the answers to an image, a question about one, or a text, with their probabilities."""
-    from fourier_attn.inference import predict
+    from fourier_attn.inference import printed_answers
 
     text, text_pair, image = flags.FLAGS.text, flags.FLAGS.text_pair, flags.FLAGS.image
     if image is None:
-        return predict.predict(predictor, text or "", text_pair)
-    return predict.predict_image(predictor, image, text)
+        return printed_answers.predict(predictor, text or "", text_pair)
+    return printed_answers.predict_image(predictor, image, text)
 
 
 def given_config() -> Any:

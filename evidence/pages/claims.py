@@ -264,7 +264,7 @@ def joules_against_gpu(results: Results) -> Judged:
         card[theirs] / (engine[ours]["total"] / batch)
         for theirs, ours in (("low", "high"), ("typical", "typical"), ("high", "low"))
     )
-    words = f"energy, A100 / `chip_11x11`: {ratio(typical, low, high)}"
+    words = f"energy, `chip_11x11` / A100: {ratio(1 / typical, 1 / high, 1 / low)}"
     return Judged(over(typical, low, high, 100.0), words)
 
 
@@ -277,7 +277,7 @@ def joules_of_circular(results: Results) -> Judged:
         processor["joules"][theirs] / best["joules"][ours]
         for theirs, ours in (("low", "high"), ("typical", "typical"), ("high", "low"))
     )
-    words = f"energy, processor / emulated engine of 5 x 5 pixels: {ratio(typical, low, high)}"
+    words = f"energy, emulated engine of 5 x 5 pixels / processor: {ratio(1 / typical, 1 / high, 1 / low)}"
     return Judged(over(typical, low, high, 10.0), words)
 
 
@@ -340,7 +340,7 @@ def all_of(*parts: Judged) -> Judged:
 
 def worst(parts: list[str]) -> str:
     """Returns the verdict on a claim with several parts, which holds if all of them do."""
-    return next(v for v in (UNTESTED, REFUTED, UNDECIDED, SUPPORTED) if v in parts)
+    return next(v for v in (REFUTED, UNTESTED, UNDECIDED, SUPPORTED) if v in parts)
 
 
 def _speedup(results: Results, **names: str) -> Row:

@@ -2,13 +2,15 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
+from evidence.pages import language, pretraining_predictions, self_pretraining, skill_predictions
 from evidence.pages.claim_list import claim_counts
-from evidence.pages.claims import share_of_glue
+from evidence.pages.claims import CONTROL, share_of_glue
 from evidence.pages.compiled import COMPILED_VALUES
 from evidence.pages.markdown import Results, mean_cell, significant
 from evidence.pages.measured import GPU_VALUES
@@ -327,10 +329,29 @@ def parameters(results: Results, *models: str) -> str:
 WITHOUT_ATTENTION = [name for name in NETWORKS if "attention" not in name]
 
 
-def glue_share(results: Results, network: str) -> str:
-    """Returns the share of BERT's GLUE score that a network on WikiText-2 alone has, with its interval."""
-    judged = share_of_glue(results, f"{network}-wiki-tiny", "bert-wiki-tiny", 1.0)
-    found = re.search(r"([\d.]+) % of .* (\(.*\))", judged.result)
+def prediction_counts(results: Results) -> str:
+    """Returns how many of the predictions on pages and in reports hold, fail and are open, in words."""
+    tables = (
+        skill_predictions.verdicts_table,
+        language.equal_verdicts,
+        pretraining_predictions.verdicts_table,
+        self_pretraining.verdicts_table,
+    )
+    lines = [line.strip("| ").split(" | ") for made in tables for line in made(results).splitlines()[2:]]
+    found = Counter(cells[2] for cells in lines)
+    return f"{found['holds']} hold, {found['fails']} fail and {found['open']} are open"
+
+
+def glue_share(results: Results, network: str, control: str = "") -> str:
+    """Returns the share of BERT's GLUE score that a network on WikiText-2 alone has, with its interval.
+
+    Args:
+      results: the files of results.
+      network: name of the network without its size.
+      control: see `share_of_glue`.
+    """
+    judged = share_of_glue(results, f"{network}-wiki-tiny", "bert-wiki-tiny", 1.0, control)
+    found = re.search(r"([\d.]+) % of [^()]* (\([^()]*\))", judged.result)
     return f"{found[1]} % {found[2]}" if found else "unknown"
 
 
@@ -348,11 +369,21 @@ def mean_perplexity(results: Results, network: str) -> str:
 COMPARED = [
     f"{kind}-{name}"
     for kind in ("causal", "masked")
-    for name in ("long_conv", "circular", "attention", "identity")
+    for name in ("long_conv", "circular", "lambda", "linear", "fourier", "attention", "identity")
 ]
+STEPS = {  # sizes of networks and texts whose training steps are compared
+    "deep": "12 layers, d768 b2 t512",
+    "512": "4 layers, d256 b1 t512",
+    "4096": "4 layers, d256 b1 t4096",
+}
 VALUES: dict[str, Callable[[Results], str]] = {
     **{f"perplexity-{name}": partial(mean_perplexity, network=name) for name in COMPARED},
     **{f"glue-share-{name}": partial(glue_share, network=name) for name in ("fnet", "hybrid-3", "random")},
+    **{
+        f"glue-share-{name}-zero": partial(glue_share, network=name, control=CONTROL)
+        for name in ("fnet", "hybrid-3")
+    },
+    "prediction-counts": prediction_counts,
     "faster-fourier": faster("benchmarks/fourier-complex-cpu", "ours / fftn", "forward"),
     "faster-complex": faster("benchmarks/fourier-complex-cpu", "ours / published complex", "forward"),
     "slower-chirps": faster("benchmarks/fourier-lengths-cpu", "chirps / plain", inverse=True),
@@ -384,12 +415,11 @@ VALUES: dict[str, Callable[[Results], str]] = {
     "hypotheses": hypotheses,
     "claim-counts": claim_counts,
     "open-hours": open_hours,
-    "fnet-step-deep": partial(step_of_fnet, size="12 layers, d768 b2 t512", against="bert"),
-    "fnet-step-512": partial(step_of_fnet, size="4 layers, d256 b1 t512", against="bert"),
-    "fnet-step-4096": partial(step_of_fnet, size="4 layers, d256 b1 t4096", against="bert"),
-    "fnet-step-4096-published": partial(
-        step_of_fnet, size="4 layers, d256 b1 t4096", against="bert with attention dropout"
-    ),
+    **{
+        f"fnet-step-{name}{suffix}": partial(step_of_fnet, size=size, against=against)
+        for name, size in STEPS.items()
+        for suffix, against in {"": "bert", "-published": "bert with attention dropout"}.items()
+    },
     "recall-attention": partial(accuracy_interval, tier="recall", model="conv_attention"),
     "recall-identity": partial(accuracy_interval, tier="recall", model="identity"),
     "read-range": read_range,

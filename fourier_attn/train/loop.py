@@ -82,6 +82,10 @@ def train(run: "Run", allow_drift: Iterable[str] = ()) -> dict[str, Any]:
         run.save(CheckpointId(run.step, run.validated, regular=False))
         run.checkpoints.wait()
         tqdm.write(f"Step {run.step} of {run.steps} is saved.")
+        run.plot_last_epochs()
+        raise
+    except Diverged:
+        run.plot_last_epochs()
         raise
     finally:
         run.close()
@@ -169,7 +173,8 @@ class Run:
     ):
         self.initial, self.directory, self.signals, self.tracker = initial, directory, signals, tracker
         self.primary = processes.is_primary()
-        self.began, self.plotted = time.perf_counter(), -math.inf
+        self.began = time.perf_counter()
+        self.plotted, self.unplotted = -math.inf, False
 
     def set_up(self) -> None:
         """Reads the data, fits the configuration to them, and builds the network and the compiled steps."""
@@ -446,6 +451,7 @@ class Run:
         validation = metrics.over_seeds(values) | why
         self.write("train", epoch, train)
         self.write("validation", epoch, validation)
+        self.unplotted = True
         if time.perf_counter() - self.plotted > PLOT_SECONDS:
             self.plot()
         self.save(CheckpointId(self.step, regular=self.updated()))
@@ -460,13 +466,18 @@ class Run:
         )
         self.clock = Clock(self.step)
 
+    def plot_last_epochs(self) -> None:
+        """Plots the curves of a run that stops, if epochs are missing in the plot."""
+        if self.unplotted:
+            self.plot()
+
     def plot(self) -> None:
         """Plots the curves so far."""
         if self.primary:
             known = self.metric == "accuracy" and self.task.labels
             chance = 1 / len(self.task.labels) if known else None
             plot_curves(self.directory, self.metric, chance)
-        self.plotted = time.perf_counter()
+        self.plotted, self.unplotted = time.perf_counter(), False
 
     def evaluate(self, title: str, batches: Split, params: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Returns the metrics of a split, each with one value per seed, and its answers.

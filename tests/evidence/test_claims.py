@@ -11,7 +11,7 @@ from conftest import ROOT
 
 from evidence.pages import claims
 from evidence.pages.claim_list import CLAIMS, claim_table, judged
-from evidence.pages.markdown import Results
+from evidence.pages.markdown import Results, significant
 from evidence.report.comparisons import COMPARISONS
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
@@ -91,15 +91,16 @@ def test_energies_are_those_of_an_example_and_bounds_are_the_extremes(results: R
     chip = next(r for r in document["rows"] if r.get("preset") == "chip_11x11" and r["part"] == "preset")
     card = next(r for r in document["rows"] if r.get("name") == "A100")
     each = {corner: at["total"] / 32 for corner, at in chip["energy_j"].items()}
-    ends = [a / b for a in card["joules"].values() for b in each.values()]
+    ends = [b / a for a in card["joules"].values() for b in each.values()]
     said = claims.joules_against_gpu(results)
     assert said.verdict == claims.REFUTED
-    assert f"({min(ends):.3g} to {max(ends):.3g})" in said.result
+    assert f"({significant(min(ends))} to {significant(max(ends))})" in said.result
 
 
 def test_a_part_that_fails_refutes_the_whole() -> None:
     assert claims.worst([claims.SUPPORTED, claims.UNDECIDED]) == claims.UNDECIDED
     assert claims.worst([claims.UNDECIDED, claims.REFUTED]) == claims.REFUTED
+    assert claims.worst([claims.UNTESTED, claims.REFUTED]) == claims.REFUTED
 
 
 def test_every_claim_has_a_row(results: Results) -> None:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from conftest import ROOT
 
-from evidence.pages import open_questions
+from evidence.pages import open_questions, values
 from evidence.pages.claims import verdicts
-from evidence.pages.markdown import Results
+from evidence.pages.markdown import Results, table
 from evidence.pages.values import VALUES
 from evidence.suite.ledger import Finding, published, score
 
@@ -49,7 +49,7 @@ def test_verdicts_in_words_agree_with_the_intervals() -> None:
         "recalls almost every value": recall[1] > 95,
         "it recalls none": no_recall[2] < 1,
         "The interval includes zero": low < 0 < high,
-        "A pre-registered test says that it loses less than one point": found["circular-1d against attention"]
+        "It narrowly passes a pre-registered test of non-inferiority": found["circular-1d against attention"]
         == "not worse",
         "The seeds vary too much to decide": found["lambda against attention"] == "undecided",
         "FNet lose less than one point": found["fnet-engine against fnet-exact"] == "not worse"
@@ -62,6 +62,21 @@ def test_verdicts_in_words_agree_with_the_intervals() -> None:
     for sentence, holds in said.items():
         assert sentence in text, sentence
         assert holds, sentence
+
+
+def test_predictions_are_counted_by_their_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In tables with a column after the verdict, and without one."""
+
+    def made(*lines: list[str]) -> Callable[[Results], str]:
+        return lambda _: table(["", "prediction", "verdict", "result"], list(lines))
+
+    monkeypatch.setattr(values.skill_predictions, "verdicts_table", made(["1", "A", "holds", "9 | 9"]))
+    monkeypatch.setattr(
+        values.language, "equal_verdicts", made(["1", "A", "fails", "x"], ["2", "B", "holds", "y"])
+    )
+    monkeypatch.setattr(values.pretraining_predictions, "verdicts_table", made())
+    monkeypatch.setattr(values.self_pretraining, "verdicts_table", made(["1", "A", "open", ""]))
+    assert values.prediction_counts(RESULTS) == "2 hold, 1 fail and 1 are open"
 
 
 def test_sentences_on_images_agree_with_every_seed() -> None:

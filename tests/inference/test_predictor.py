@@ -18,7 +18,7 @@ import fourier_attn
 from fourier_attn import config, data, main
 from fourier_attn.data.tables.inputs import Input
 from fourier_attn.data.text import encode, encode_windows
-from fourier_attn.inference import predict, stream
+from fourier_attn.inference import printed_answers, stream
 from fourier_attn.inference.predictor import Predictor
 from fourier_attn.train.rundir.metrics_log import read_lines
 
@@ -312,7 +312,7 @@ def test_what_is_cut_is_said(
     assert cut == [round(1 - 48 / 120, 4), 0.0]
     _, said = answered(write(tmp_path / "a.txt", f"{long}\ndull\n".encode()), tmp_path)
     assert said == "2 predicted; 1 were cut at data.length=48 tokens (--long=windows reads all of them)"
-    predict.predict(loaded, long)
+    printed_answers.predict(loaded, long)
     told = "note: 60% of the text was not read because it is longer than data.length=48 tokens; "
     assert f"{told}--long=windows reads all of it" in capsys.readouterr().err
 

@@ -16,7 +16,7 @@ from conftest import small_family as small
 from fourier_attn import config, pretrained, train
 from fourier_attn.data.text import load_tokenizer
 from fourier_attn.family import family
-from fourier_attn.inference import evaluation, predictor, stream
+from fourier_attn.inference import evaluation, printed_answers, stream
 from fourier_attn.train import init_from, loop, metrics
 from fourier_attn.train.distributed import signals
 from fourier_attn.train.optimizer import build_optimizer
@@ -94,14 +94,14 @@ def test_the_last_step_is_saved(pretrained_run: Path) -> None:
 
 @pytest.mark.slow
 def test_a_mask_is_filled(pretrained_run: Path) -> None:
-    found = predictor.predict(pretrained_run, "the cat [MASK] a dog . [MASK]")
+    found = printed_answers.predict(pretrained_run, "the cat [MASK] a dog . [MASK]")
     assert len(found) == 10
     for answers in (found[:5], found[5:]):
         values = [value for _, value in answers]
         assert values == sorted(values, reverse=True)
         assert 0 < sum(values) <= 1
     with pytest.raises(ValueError, match=r"has no \[MASK\]"):
-        predictor.predict(pretrained_run, "the cat sees a dog .")
+        printed_answers.predict(pretrained_run, "the cat sees a dog .")
 
 
 @pytest.mark.slow
@@ -147,7 +147,7 @@ def test_fine_tuning_starts_from_the_encoder(
     copied, own = ((where / "tokenizer.json").read_text() for where in (tmp_path / "tuned", pretrained_run))
     assert copied == own
     assert train.run(c, tmp_path / "tuned") == result  # finished; `init` and all fit
-    [(label, probability)] = predictor.predict(tmp_path / "tuned", "a dog sees the cat")
+    [(label, probability)] = printed_answers.predict(tmp_path / "tuned", "a dog sees the cat")
     assert label in ("negative", "positive")
     assert 0.5 <= probability <= 1
 
@@ -224,7 +224,7 @@ def test_low_precision_seeds_and_accumulation(texts: str, tmp_path: Path) -> Non
     result = train.run(c, tmp_path)
     assert len(result["mlm_loss_seeds"]) == 2
     assert np.isfinite(result["mlm_loss"])
-    assert len(predictor.predict(tmp_path, "the cat [MASK] .")) == 5
+    assert len(printed_answers.predict(tmp_path, "the cat [MASK] .")) == 5
 
 
 @pytest.mark.parametrize(

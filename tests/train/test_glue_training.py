@@ -9,7 +9,7 @@ from conftest import small_family as small
 
 from fourier_attn import train
 from fourier_attn.data.prepare import prepare
-from fourier_attn.inference import evaluation, predictor
+from fourier_attn.inference import evaluation, printed_answers
 from fourier_attn.train.rundir.metrics_log import read_lines
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
@@ -63,11 +63,11 @@ def test_a_task_of_glue_ends_with_a_file_to_hand_in(task: str, glue: str, tmp_pa
     assert "validation" in evaluation.evaluate(tmp_path / "run")
     assert "test" not in evaluation.evaluate(tmp_path / "run")
     if task == "stsb":
-        [(name, score)] = predictor.predict(tmp_path / "run", "the cat", "a dog")
+        [(name, score)] = printed_answers.predict(tmp_path / "run", "the cat", "a dog")
         assert name == "score"
         assert np.isfinite(score)
         with pytest.raises(ValueError, match=r"takes 2 text\(s\); give text and text_pair"):
-            predictor.predict(tmp_path / "run", "the cat")
+            printed_answers.predict(tmp_path / "run", "the cat")
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from fourier_attn.data.image_reading import read_image
 from fourier_attn.data.images import statistics
 from fourier_attn.data.prepare import prepare
 from fourier_attn.data.sources import idx
-from fourier_attn.inference import evaluation, predict
+from fourier_attn.inference import evaluation, printed_answers
 from fourier_attn.inference.predictor import Predictor
 from fourier_attn.ops import positions
 from fourier_attn.train import init_from
@@ -90,7 +90,7 @@ def test_a_run_is_evaluated_and_judges_a_file(run: Path, clothes: str, tmp_path:
     assert evaluation.evaluate(run)["test"]["accuracy"] == last["accuracy"]
     image, path = drawn(1, 28, 28)[0][0], tmp_path / "boot.png"
     Image.fromarray(image).save(path)
-    answers = predict.predict_image(run, path)
+    answers = printed_answers.predict_image(run, path)
     assert sorted(name for name, _ in answers) == sorted(idx.CLOTHES)
     values = [value for _, value in answers]
     assert (values == sorted(values, reverse=True), round(sum(values), 5)) == (True, 1.0)

@@ -14,7 +14,7 @@ import pytest
 from conftest import ROOT, assert_same_run, shrink
 
 from fourier_attn import config
-from fourier_attn.inference import predictor
+from fourier_attn.inference import printed_answers
 from fourier_attn.train.rundir.checkpoint import CheckpointId, checkpoint_ids
 from fourier_attn.train.rundir.metrics_log import read_lines
 from fourier_attn.train.summary import finished
@@ -95,7 +95,7 @@ def test_killed_when_its_test_line_appears_a_run_is_finished(
     assert start(where)["code"] == 0
     assert "is finished. test accuracy" in said(where)
     assert_same_run(whole[0], where)
-    [(label, _)] = predictor.predict(where, "The film was not dull.")
+    [(label, _)] = printed_answers.predict(where, "The film was not dull.")
     assert label in ("negative", "positive")
 
 

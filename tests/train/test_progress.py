@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from fourier_attn import config, train
 from fourier_attn.train import loop, progress
+from fourier_attn.train.distributed import signals
 from fourier_attn.train.rundir import curves
 from fourier_attn.train.rundir.metrics_log import read_lines
 from fourier_attn.train.step import State
@@ -60,6 +61,29 @@ def test_how_often_curves_are_plotted(
     toy.train.epochs = 2
     train.run(toy, tmp_path)
     assert (len(seen), seen[-1]) == (plots, len(read_lines(tmp_path)))
+
+
+@pytest.mark.usefixtures("standard_promotion")
+@pytest.mark.parametrize(
+    "why", [signals.Interrupted(15), loop.Diverged("the loss")], ids=lambda why: type(why).__name__
+)
+def test_a_run_that_stops_plots_its_last_epochs(
+    toy: config.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: BaseException
+) -> None:
+    """After the second epoch of six steps, which is too early for another plot."""
+    seen: list[int] = []
+
+    def stop(run: loop.Run) -> None:
+        if getattr(run, "step", 0) == 14:
+            raise why
+
+    monkeypatch.setattr(loop.Run, "poll", stop)
+    monkeypatch.setattr(loop, "plot_curves", lambda where, *_: seen.append(len(read_lines(where))))
+    toy.train.epochs = 3
+    with pytest.raises(type(why)):
+        train.run(toy, tmp_path)
+    assert len(seen) == 2
+    assert seen[1] == len(read_lines(tmp_path)) > seen[0]
 
 
 class Devices:

@@ -15,7 +15,7 @@ from fourier_attn import config, data, main, pretrained, train
 from fourier_attn.data.image_reading import read_image
 from fourier_attn.data.sources import shapes
 from fourier_attn.data.tfds import prepared
-from fourier_attn.inference import export, predict, predictor
+from fourier_attn.inference import export, predictor, printed_answers
 from fourier_attn.inference.predictor import Predictor
 from fourier_attn.layers.heads import Question
 from fourier_attn.layers.introspection import attention_maps
@@ -61,7 +61,7 @@ def test_a_look_inside_takes_image_and_question(asked: Path, shapes_picture: str
     assert code == 0, error
     document = json.loads((tmp_path / "inside.json").read_text())
     assert document["question"] == "what colour is the circle?"
-    found = dict(predict.predict_image(asked, shapes_picture, "what colour is the circle?"))
+    found = dict(printed_answers.predict_image(asked, shapes_picture, "what colour is the circle?"))
     assert document["answer"]["probabilities"] == pytest.approx(found, abs=1e-6)
     _, network, params = init_from.restore(asked)
     tokenizer = data.text.load_tokenizer(asked / "tokenizer.json")
@@ -204,7 +204,7 @@ def test_a_file_of_questions(asked: Path, shapes_picture: str, tmp_path: Path) -
     assert code == 0, error
     answers = [json.loads(line) for line in target.read_text().splitlines()]
     for answer, question in zip(answers, questions, strict=True):
-        alone = dict(predict.predict_image(asked, shapes_picture, question))
+        alone = dict(printed_answers.predict_image(asked, shapes_picture, question))
         assert answer["probabilities"] == pytest.approx(alone, abs=1e-6)
     bad = [
         ({"image": shapes_picture}, "has no 'text', but 'image'"),

@@ -11,7 +11,7 @@ from conftest import ROOT, final_state, shrink
 from configs import mixer, skills
 from fourier_attn import config, model, train
 from fourier_attn.data.skills import SKILLS
-from fourier_attn.inference import evaluation, predictor
+from fourier_attn.inference import evaluation, printed_answers
 from fourier_attn.train import init_from, loop
 from fourier_attn.train.distributed import signals
 from fourier_attn.train.evaluate import accuracy_without, summary
@@ -221,13 +221,13 @@ def test_a_finished_run_is_not_run_again(toy: config.Config, toy_run: Path) -> N
 def test_a_saved_run_answers(toy_run: Path) -> None:
     again = evaluation.evaluate(toy_run)
     assert again["test"]["accuracy"] == read_lines(toy_run)[-1]["accuracy"]
-    [(label, probability)] = predictor.predict(toy_run, "The film was not dull.")
+    [(label, probability)] = printed_answers.predict(toy_run, "The film was not dull.")
     assert label in ("negative", "positive")
     assert 0.5 <= probability <= 1
     with pytest.raises(ValueError, match=r"text=' ' is empty"):
-        predictor.predict(toy_run, " ")
+        printed_answers.predict(toy_run, " ")
     with pytest.raises(ValueError, match="contains no run"):
-        predictor.predict(toy_run / "nowhere", "fine")
+        printed_answers.predict(toy_run / "nowhere", "fine")
 
 
 def test_a_directory_of_another_configuration_is_refused(toy: config.Config, toy_run: Path) -> None:
@@ -257,7 +257,7 @@ def test_reading_a_run_leaves_an_unfinished_save_alone(toy_run: Path, tmp_path: 
     copy = shutil.copytree(toy_run, tmp_path / "copy")
     saving = copy / "checkpoints" / "99.orbax-checkpoint-tmp"
     saving.mkdir()
-    predictor.predict(copy, "The film was not dull.")
+    printed_answers.predict(copy, "The film was not dull.")
     assert saving.is_dir()
 
 

@@ -16,7 +16,7 @@ import pytest
 from conftest import ROOT, shrink
 
 from fourier_attn import config, train
-from fourier_attn.inference import predictor
+from fourier_attn.inference import printed_answers
 from fourier_attn.train import loop, memory, summary
 from fourier_attn.train.distributed import sharding, signals
 from fourier_attn.train.rundir.metrics_log import read_lines
@@ -226,7 +226,7 @@ def test_an_edited_config_is_refused(edit: Callable[[dict], None], run: tuple[co
     facts["fingerprints"].pop("config")  # as in a run of an earlier version
     edit(facts)
     (where / "config.json").write_text(json.dumps(facts))
-    for use in (lambda: train.run(c, where), lambda: predictor.predict(where, "fine")):
+    for use in (lambda: train.run(c, where), lambda: printed_answers.predict(where, "fine")):
         with pytest.raises(ValueError, match="."):
             use()
 
@@ -241,7 +241,7 @@ def test_what_the_data_determine_is_checked_on_use(
     del facts["fingerprints"]["config"]
     (where / "config.json").write_text(json.dumps(facts))
     with pytest.raises(ValueError, match=f"model.{name}="):
-        predictor.predict(where, "fine")
+        printed_answers.predict(where, "fine")
 
 
 NONE = ["", "{", "[]", "null", "3", "\0", "{}", "[" * 100_000, '{"config": {}}']
@@ -251,7 +251,7 @@ NONE = ["", "{", "[]", "null", "3", "\0", "{}", "[" * 100_000, '{"config": {}}']
 def test_a_config_that_is_none_is_refused(text: str, run: tuple[config.Config, Path]) -> None:
     c, where = run
     (where / "config.json").write_text(text)
-    for use in (lambda: train.run(c, where), lambda: predictor.predict(where, "fine")):
+    for use in (lambda: train.run(c, where), lambda: printed_answers.predict(where, "fine")):
         with pytest.raises(ValueError, match="config.json is damaged .*give another workdir"):
             use()
 
