@@ -19,7 +19,7 @@ from evidence.pages.optics_values import OPTICS_VALUES, cheapest_engine
 from evidence.pages.projected import spread
 from evidence.report.comparisons import COMPARISONS, decide
 from evidence.report.write import answers
-from evidence.suite.cells import TWINS
+from evidence.suite.cells import MODELS, TWINS
 from evidence.suite.ledger import (
     Finding,
     core_hours,
@@ -30,7 +30,7 @@ from evidence.suite.ledger import (
     without_failures,
 )
 from evidence.suite.skills import NETWORKS
-from evidence.suite.statistics import Difference, difference
+from evidence.suite.statistics import difference, welch_interval
 from fourier_attn.studies.engine import frontier, robustness_sweep
 from fourier_attn.studies.intervals import percent_range
 
@@ -79,23 +79,6 @@ def first_p(results: Results) -> str:
     return f"{verdicts[0].adjusted:.3f}"
 
 
-def fnet_above_attention(results: Results) -> str:
-    """Returns the points by which the small FNet is above attention on IMDb."""
-    return f"{100 * fnet_and_attention(results).mean:.2f}"
-
-
-def fnet_interval(results: Results) -> str:
-    """Returns the 95 % interval of the points by which the small FNet is above attention on IMDb."""
-    found = fnet_and_attention(results)
-    return f"{100 * found.low:.1f} to {100 * found.high:.1f}"
-
-
-def fnet_and_attention(results: Results) -> Difference:
-    """Returns the difference in accuracy of the small FNet and attention on IMDb."""
-    right = answers(published(results.root, "1"))
-    return difference(right["fnet"], right["attention"])
-
-
 def seed_difference_after_one_epoch(results: Results) -> str:
     """Returns the largest difference of a model's seeds on validation after one epoch, in points."""
     groups = published(results.root, "1").values()
@@ -118,20 +101,17 @@ def attention_hours(results: Results) -> str:
     return f"{attention / other:.1f}"
 
 
-def batch_5(name: str, sign: int) -> Callable[[Results], str]:
-    """Returns a function of the points by which a model is above `identity` on CIFAR-10's fifth batch.
+def batch_5(results: Results, better: str, worse: str) -> str:
+    """Returns the points by which a model is above another on CIFAR-10's fifth batch, with Welch's interval.
 
     Args:
-      sign: 1, or -1 for the points below `identity`.
+      results: the files of results.
+      better, worse: models of tier `cifar10`.
     """
-
-    def points_above(results: Results) -> str:
-        groups = published(results.root, "cifar10")
-        pairs = zip(groups[name], groups["identity"], strict=True)
-        points = [100 * sign * (_fifth(a) - _fifth(b)) for a, b in pairs]
-        return f"{min(points):.1f} to {max(points):.1f}"
-
-    return points_above
+    groups = published(results.root, "cifar10")
+    return with_interval(
+        *welch_interval(*([_fifth(each) for each in groups[name]] for name in (better, worse)))
+    )
 
 
 def _fifth(finding: Finding) -> float:
@@ -257,16 +237,22 @@ def read_range(results: Results) -> str:
     return f"{min(means):.1f} to {max(means):.1f}"
 
 
-def points_above(results: Results, model: str, against: str) -> str:
-    """Returns the points by which a small network is above another on IMDb, with their 95 % interval.
+def points_above(results: Results, model: str, against: str, tier: str = "1") -> str:
+    """Returns the points by which a network is above another, with an interval over seeds and test examples.
 
     Args:
       results: the files of results.
-      model, against: models of tier 1.
+      model, against: models of the tier.
+      tier: default "1", the small networks on IMDb.
     """
-    right = answers(published(results.root, "1"))
+    right = answers(published(results.root, tier))
     found = difference(right[model], right[against])
-    return f"{100 * found.mean:.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})"
+    return with_interval(found.mean, found.low, found.high)
+
+
+def with_interval(mean: float, low: float, high: float) -> str:
+    """Formats a difference of accuracies and its 95 % interval in percentage points."""
+    return f"{100 * mean:.1f} ({100 * low:.1f} to {100 * high:.1f})"
 
 
 def relative_joules(results: Results, name: str) -> str:
@@ -366,18 +352,16 @@ def mean_perplexity(results: Results, network: str) -> str:
     return mean_cell([score(each) for each in found], digits=1)
 
 
-COMPARED = [
-    f"{kind}-{name}"
-    for kind in ("causal", "masked")
-    for name in ("long_conv", "circular", "lambda", "linear", "fourier", "attention", "identity")
-]
 STEPS = {  # sizes of networks and texts whose training steps are compared
     "deep": "12 layers, d768 b2 t512",
     "512": "4 layers, d256 b1 t512",
     "4096": "4 layers, d256 b1 t4096",
 }
 VALUES: dict[str, Callable[[Results], str]] = {
-    **{f"perplexity-{name}": partial(mean_perplexity, network=name) for name in COMPARED},
+    **{
+        f"perplexity-{model.name}": partial(mean_perplexity, network=model.name)
+        for model in MODELS["lm_equal"]
+    },
     **{f"glue-share-{name}": partial(glue_share, network=name) for name in ("fnet", "hybrid-3", "random")},
     **{
         f"glue-share-{name}-zero": partial(glue_share, network=name, control=CONTROL)
@@ -432,13 +416,16 @@ VALUES: dict[str, Callable[[Results], str]] = {
     "hypotheses-held": partial(hypotheses, held=True),
     "sweep-error-fnet": partial(sweep_error, name="fnet"),
     "sweep-error-lambda": partial(sweep_error, name="lambda"),
-    "fnet-attention": fnet_above_attention,
-    "fnet-interval": fnet_interval,
+    "fnet-attention": partial(points_above, model="fnet", against="attention"),
+    **{
+        f"sst2-{name}": partial(points_above, model=name, against="identity", tier="sst2")
+        for name in ("fnet", "attention", "circular-1d", "lambda")
+    },
     "apart-at-first": seed_difference_after_one_epoch,
     "circular-parameters": circular_parameters,
     "attention-hours": attention_hours,
-    "batch-5-above": batch_5("global_filter", 1),
-    "batch-5-below": batch_5("fourier", -1),
+    "batch-5-above": partial(batch_5, better="global_filter", worse="identity"),
+    "batch-5-below": partial(batch_5, better="identity", worse="fourier"),
     "pointing": pointing,
     "landing-accuracy": partial(small_accuracy, model="fnet"),
     "landing-attention": partial(small_accuracy, model="attention"),

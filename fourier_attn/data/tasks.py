@@ -73,6 +73,11 @@ class Task:
         return self.head == "labels"
 
     @property
+    def fills_masks(self) -> bool:
+        """Returns whether networks predict masked tokens."""
+        return self.head in ("pretraining", "mlm")
+
+    @property
     def fitted(self) -> bool:
         """Returns whether a run of the task has a tokenizer."""
         return bool(self.question) or not (self.images or self.skill)

@@ -8,7 +8,6 @@ import numpy as np
 from fourier_attn.data.batches import Batch, Batches
 from fourier_attn.data.text import special
 
-HEADS = ("pretraining", "mlm")  # heads that predict masked tokens
 BEST = 5  # number of tokens returned for each [MASK]
 Answer = dict[str, Any]
 

@@ -172,7 +172,7 @@ class Predictor:
         if self.long == "windows":
             return self._read_windows(inputs)
         batches, cut = self._encoded(inputs, text_pairs)
-        if self.task.head in masked_tokens.HEADS:
+        if self.task.fills_masks:
             answers = masked_tokens.answers(self.tokenizer, batches, self._mlm)
         else:
             answers = self._classify(batches)
@@ -273,7 +273,7 @@ class Predictor:
         if self.task.images:
             raise ValueError(f"the task {self.config.data.task!r} takes images, not texts; give images")
         self._check_texts(texts, text_pairs)
-        masks = self.task.head in masked_tokens.HEADS
+        masks = self.task.fills_masks
         if masks and special(self.tokenizer).mask is None:
             raise ValueError(
                 f"data.tokenizer={self.config.data.tokenizer!r} lacks [MASK] in its vocabulary, so masked "

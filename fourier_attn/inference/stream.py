@@ -122,7 +122,7 @@ def evaluate_file(
       used.
     """
     predictor = Predictor.load(directory, devices=devices, long=long)
-    if predictor.task.head in (*masked_tokens.HEADS, "lm"):
+    if predictor.task.fills_masks or predictor.task.head == "lm":
         raise ValueError(
             f"--input={source} with --mode=eval scores labels, but task {predictor.config.data.task!r} has "
             "none; leave --input out to compute the perplexity of its test split"
@@ -301,7 +301,7 @@ def _items(source: str, predictor: Predictor, skip_bad: bool, tally: Tally) -> I
     Raises: ValueError that names an invalid row.
     """
     task, wanted = predictor.task, _columns(predictor.task)
-    scored = task.head not in (*masked_tokens.HEADS, "tokens", "lm")  # heads with one label for each row
+    scored = not task.fills_masks and task.head not in ("tokens", "lm")  # one label for each row
     own = predictor.config.data.label or task.label
     asked = wanted | ({"label": (*dict.fromkeys((own, "label")),)} if scored else {})
     if task.head == "spans" and span_answers.is_squad(source):
@@ -343,7 +343,7 @@ def _checked(row: Input, predictor: Predictor, wanted: Iterable[str]) -> tuple[d
             check(name, value)
     if predictor.task.question:
         predictor.questions([values["text"]])
-    if predictor.task.head in masked_tokens.HEADS:
+    if predictor.task.fills_masks:
         [tokens] = predictor.text_batches([values["text"]]).rows
         masked_tokens.check(predictor.tokenizer, tokens, "its text")
     if predictor.task.head == "lm":

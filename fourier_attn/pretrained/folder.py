@@ -12,7 +12,7 @@ from fourier_attn import config as configuration
 from fourier_attn import data
 from fourier_attn.config import Config
 from fourier_attn.data.text import KERAS_HUB, SENTENCEPIECE, special, tokenizer_file
-from fourier_attn.inference import classify, masked_tokens
+from fourier_attn.inference import classify
 from fourier_attn.model import ModelConfig
 from fourier_attn.pretrained import architecture, keras_hub, read
 from fourier_attn.pretrained.rewrite import describe as theirs
@@ -171,7 +171,7 @@ def _use(config: Config) -> str:
     if task.images and task.inputs == "tokens":
         return '`from fourier_attn import pretrained; pretrained.load("THIS FOLDER")`'
     arguments = '["image.png"]' if task.images else '["a text"]'
-    if task.head in masked_tokens.HEADS:
+    if task.fills_masks:
         arguments = '["a text with a [MASK]"]'
     if task.question:
         arguments += ', ["a question"]'

@@ -174,7 +174,8 @@ class Run:
         self.initial, self.directory, self.signals, self.tracker = initial, directory, signals, tracker
         self.primary = processes.is_primary()
         self.began = time.perf_counter()
-        self.plotted, self.unplotted = -math.inf, False
+        self.plotted = -math.inf  # time of the last plot
+        self.unplotted = False  # whether a later epoch is not in it
 
     def set_up(self) -> None:
         """Reads the data, fits the configuration to them, and builds the network and the compiled steps."""
@@ -477,7 +478,8 @@ class Run:
             known = self.metric == "accuracy" and self.task.labels
             chance = 1 / len(self.task.labels) if known else None
             plot_curves(self.directory, self.metric, chance)
-        self.plotted, self.unplotted = time.perf_counter(), False
+        self.plotted = time.perf_counter()
+        self.unplotted = False
 
     def evaluate(self, title: str, batches: Split, params: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Returns the metrics of a split, each with one value per seed, and its answers.

@@ -42,7 +42,7 @@ def test_verdicts_in_words_agree_with_the_intervals() -> None:
     """Each pair is a sentence of the page, and the condition under which it is true."""
     found = {v.comparison.name: v.words for v in verdicts(RESULTS)}
     text = " ".join(PAGE.split())
-    low, high = numbers("fnet-interval")
+    _, low, high = numbers("fnet-attention")
     recall, no_recall = numbers("recall-attention"), numbers("recall-identity")
     fnet, circular = numbers("joules-fnet"), numbers("joules-circular")
     said = {
