@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from evidence.pages import language, pretraining_predictions, self_pretraining, skill_predictions
-from evidence.pages.claim_list import claim_counts
+from evidence.pages.claim_list import claim_counts, fifth_batch
 from evidence.pages.claims import CONTROL, share_of_glue
 from evidence.pages.compiled import COMPILED_VALUES
 from evidence.pages.markdown import Results, mean_cell, significant
@@ -21,7 +21,6 @@ from evidence.report.comparisons import COMPARISONS, decide
 from evidence.report.write import answers
 from evidence.suite.cells import MODELS, TWINS
 from evidence.suite.ledger import (
-    Finding,
     core_hours,
     interval,
     least_core_hours,
@@ -110,12 +109,8 @@ def batch_5(results: Results, better: str, worse: str) -> str:
     """
     groups = published(results.root, "cifar10")
     return with_interval(
-        *welch_interval(*([_fifth(each) for each in groups[name]] for name in (better, worse)))
+        *welch_interval(*([fifth_batch(each) for each in groups[name]] for name in (better, worse)))
     )
-
-
-def _fifth(finding: Finding) -> float:
-    return finding["extra_evals"]["batch_5"]["accuracy"]
 
 
 def pointing(results: Results) -> str:
