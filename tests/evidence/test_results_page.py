@@ -9,10 +9,11 @@ import pytest
 from conftest import ROOT
 
 from evidence.pages import open_questions, values
-from evidence.pages.claims import verdicts
+from evidence.pages.claims import CONTROL, SUPPORTED, share_of_glue, verdicts
 from evidence.pages.markdown import Results, table
 from evidence.pages.values import VALUES
 from evidence.suite.ledger import Finding, published, score
+from evidence.suite.skills import RATES, SOLVED
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
 PAGE = (ROOT / "docs" / "evidence.md").read_text()
@@ -60,6 +61,43 @@ def test_verdicts_in_words_agree_with_the_intervals() -> None:
         "its advantage grows with the length": numbers("fnet-step-4096")[1] > numbers("fnet-step-512")[2],
     }
     for sentence, holds in said.items():
+        assert sentence in text, sentence
+        assert holds, sentence
+
+
+def test_sentences_on_other_pages_agree_with_the_results() -> None:
+    """Each is a page, a sentence and the condition under which it is true."""
+
+    def scores(tier: str, model: str) -> list[float]:
+        return [score(found) for found in published(ROOT, tier)[model]]
+
+    def share(model: str, bound: float, control: str = "") -> bool:
+        against = "bert-wiki-tiny"
+        return share_of_glue(RESULTS, model, against, bound, control).verdict == SUPPORTED
+
+    solved = {
+        name: sum(value >= SOLVED for value in scores("skills", f"recall-{name}")) for name in RATES["recall"]
+    }
+    full = ("conv_attention", "long_conv+attention", "conv_circular")
+    fnet, hybrid = ("fnet-wiki-tiny", 0.92), ("hybrid-3-wiki-tiny", 0.97)
+    without_mixing = max(scores("lm_equal", "masked-identity"))
+    worse = [
+        sum(value > without_mixing for value in scores("lm_equal", f"masked-{name}"))
+        for name in ("attention", "circular")
+    ]
+    sst2 = {name: numbers(f"sst2-{name}")[1] > 0 for name in ("fnet", "attention", "circular-1d", "lambda")}
+    said = [
+        ("evidence", "Lambda layers learn it with two of five seeds", solved["conv_lambda"] == 2),
+        ("evidence", "all other mixers with none", sum(solved.values()) == 2 + 5 * len(full)),
+        ("evidence", "circular attention learns this task with all five seeds", solved["conv_circular"] == 5),
+        ("texts", "only FNet is clearly more accurate", [name for name in sst2 if sst2[name]] == ["fnet"]),
+        ("language_models", "One run of each is worse than all runs of `identity`", worse == [1, 1]),
+        ("fnet", "| fails | fails |", not share(*fnet, CONTROL) and not share(*hybrid, CONTROL)),
+        ("fnet", "| would hold | would fail |", share(*fnet) and not share(*hybrid)),
+        ("fnet", "| would hold | would fail |", not share(CONTROL, fnet[1])),
+    ]
+    for page, sentence, holds in said:
+        text = " ".join((ROOT / "docs" / f"{page}.md").read_text().split())
         assert sentence in text, sentence
         assert holds, sentence
 
