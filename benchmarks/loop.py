@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import jax
 import optax
@@ -23,23 +24,24 @@ from configs import fnet, mixer
 from fourier_attn import command, data, model
 from fourier_attn.data.batches import Batches
 from fourier_attn.studies.side_by_side import interleave
+from fourier_attn.train import loop as training
 from fourier_attn.train import metrics
 from fourier_attn.train.distributed.signals import StopSignals
 from fourier_attn.train.init_from import InitialWeights
-from fourier_attn.train.loop import Run, train_epochs
+from fourier_attn.train.loop import train_epochs, validate
 from fourier_attn.train.progress import Clock
 from fourier_attn.train.rundir.checkpoint import CheckpointId
 from fourier_attn.train.rundir.metrics_log import read_lines
 from fourier_attn.train.step import State, make_init, make_keys, model_inputs
+from fourier_attn.train.training_run import Run
 
 IMAGES = 3840  # of an epoch
 
 
-class Interleaved(Run):
-    """Runs the steps of each epoch again, without the loop around them."""
+class Interleaved:
+    """Validates after each epoch, and then runs the epoch's steps again, without the loop around them."""
 
-    def __init__(self, *arguments: Any):
-        super().__init__(*arguments)
+    def __init__(self):
         self.loop, self.bare, self.waits, self.compilations = [], [], [], []
         self.saves, self.compiled = [], 0
         jax.monitoring.register_event_duration_secs_listener(self.count)
@@ -47,28 +49,28 @@ class Interleaved(Run):
     def count(self, event: str, duration_secs: float, **kwargs: str | int) -> None:
         self.compiled += event.endswith("backend_compile_duration")
 
-    def validate(self) -> None:
-        jax.block_until_ready(self.state)
-        self.loop.append(time.perf_counter() - self.clock.begin)
-        self.waits.append(self.clock.waited / self.loop[-1])
-        super().validate()
+    def __call__(self, run: Run) -> None:
+        jax.block_until_ready(run.state)
+        self.loop.append(time.perf_counter() - run.clock.begin)
+        self.waits.append(run.clock.waited / self.loop[-1])
+        validate(run)
         self.compilations.append(self.compiled)
-        self.checkpoints.wait()  # or it would write during the bare steps
-        first = self.step - self.per_epoch
-        batches = [self.placement.shard_batch(self.splits.train[i]) for i in range(first, self.step)]
-        state = jax.tree.map(lambda x: x.copy(), self.state)
+        run.checkpoints.wait()  # or it would write during the bare steps
+        first = run.step - run.per_epoch
+        batches = [run.placement.shard_batch(run.splits.train[i]) for i in range(first, run.step)]
+        state = jax.tree.map(lambda x: x.copy(), run.state)
         jax.block_until_ready(state)
         begin = time.perf_counter()
         for batch in batches:
-            state = self.train_step(state, batch, self.keys)
+            state = run.train_step(state, batch, run.keys)
         jax.block_until_ready(state)
         self.bare.append(time.perf_counter() - begin)
         begin = time.perf_counter()
-        self.checkpoints.save(CheckpointId(self.step + 1_000_000), self.state)
+        run.checkpoints.save(CheckpointId(run.step + 1_000_000), run.state)
         self.saves.append(time.perf_counter() - begin)
-        self.checkpoints.wait()
-        shutil.rmtree(self.checkpoints.directory / str(CheckpointId(self.step + 1_000_000)))
-        self.clock, self.compiled = Clock(self.step), 0
+        run.checkpoints.wait()
+        shutil.rmtree(run.checkpoints.directory / str(CheckpointId(run.step + 1_000_000)))
+        run.clock, self.compiled = Clock(run.step), 0
 
 
 def train_only(run: Run) -> None:
@@ -84,20 +86,21 @@ def loop() -> tuple[list[dict[str, Any]], Run]:
     config.data.dir, config.data.train_examples = flags.FLAGS.data_dir, flags.FLAGS.examples
     config.train.epochs, config.train.patience = flags.FLAGS.epochs, 0
     with tempfile.TemporaryDirectory() as directory:
-        run = Interleaved(InitialWeights(config), Path(directory), StopSignals())
-        train_only(run)
-    ratios = [a / b - 1 for a, b in zip(run.loop[1:], run.bare[1:], strict=True)]
-    save_interval = config.train.save_every * statistics.median(run.bare) / run.per_epoch
+        run, timed = Run(InitialWeights(config), Path(directory), StopSignals()), Interleaved()
+        with mock.patch.object(training, "validate", timed):
+            train_only(run)
+    ratios = [a / b - 1 for a, b in zip(timed.loop[1:], timed.bare[1:], strict=True)]
+    save_interval = config.train.save_every * statistics.median(timed.bare) / run.per_epoch
     rows = [
         percent(f"loop over bare step, {run.per_epoch} steps an epoch", ratios),
-        percent("share of the loop's time spent waiting for data", run.waits[1:]),
+        percent("share of the loop's time spent waiting for data", timed.waits[1:]),
         {"what": "a checkpoint holds up the loop", "unit": "ms"}
-        | {"value": round(1e3 * statistics.median(run.saves))},
+        | {"value": round(1e3 * statistics.median(timed.saves))},
         percent(
             f"the same, share of its interval of {config.train.save_every} steps",
-            [save / save_interval for save in run.saves],
+            [save / save_interval for save in timed.saves],
         ),
-        {"what": "compilations after the first epoch", "unit": "", "value": sum(run.compilations[1:])},
+        {"what": "compilations after the first epoch", "unit": "", "value": sum(timed.compilations[1:])},
     ]
     return rows, run
 

@@ -25,7 +25,7 @@ from PIL import Image
 
 from fourier_attn import command, config, model, train
 from fourier_attn.data.sources import reviews, shapes
-from fourier_attn.train import loop, report
+from fourier_attn.train import report, training_run
 from fourier_attn.train.distributed import signals
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
@@ -102,7 +102,7 @@ def compilation_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 def no_pictures() -> Iterator[None]:
     """Replaces figures by empty files, because drawing takes half of the time of a toy run."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "plot_curves", lambda workdir, *_: (workdir / "curves.png").touch())
+        patch.setattr(training_run, "plot_curves", lambda workdir, *_: (workdir / "curves.png").touch())
         patch.setattr(report, "plot_confusion", lambda path, *_: path.touch())
         yield
 
@@ -201,15 +201,15 @@ def stopped_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[ConfigDict, Path, i
     """Returns a function that trains a run up to a step, and then sends it SIGTERM."""
 
     def stop(c: ConfigDict, where: Path, step: int) -> None:
-        poll = loop.Run.poll
+        poll = training_run.Run.poll
 
-        def interrupt(run: loop.Run) -> None:
+        def interrupt(run: training_run.Run) -> None:
             if getattr(run, "step", None) == step:
                 os.kill(os.getpid(), signal.SIGTERM)
             poll(run)
 
         with monkeypatch.context() as patch:
-            patch.setattr(loop.Run, "poll", interrupt)
+            patch.setattr(training_run.Run, "poll", interrupt)
             with pytest.raises(signals.Interrupted):
                 train.run(c, where)
         assert int(final_state(where).step) == step

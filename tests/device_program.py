@@ -24,7 +24,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 
 from fourier_attn import command, config, train
-from fourier_attn.train import loop
+from fourier_attn.train import loop, training_run
 from fourier_attn.train.distributed import processes, sharding
 from fourier_attn.train.target.program import ARRAY, COLLECTIVE, collectives
 
@@ -37,7 +37,8 @@ def main(word: str) -> None:
         signal_after(order["at"], order["signum"])
     if order.get("blind") == order["process"]:
         hide(order["unseen"])
-    patch(loop, "plot_curves", lambda workdir, *_: (workdir / "curves.png").touch())  # drawing is slow
+    # drawing is slow
+    patch(training_run, "plot_curves", lambda workdir, *_: (workdir / "curves.png").touch())
     runs, said = remember(), io.StringIO()
     with processes.joined(*meeting):
         with contextlib.redirect_stdout(said):
@@ -47,15 +48,15 @@ def main(word: str) -> None:
 
 def signal_after(step: int, signum: int) -> None:
     """Has this process give itself a signal."""
-    poll, sent = loop.Run.poll, []
+    poll, sent = training_run.Run.poll, []
 
-    def send(run: loop.Run) -> None:
+    def send(run: training_run.Run) -> None:
         if not sent and getattr(run, "step", -1) == step and run.validated:
             sent.append(signum)
             os.kill(os.getpid(), signum)
         poll(run)
 
-    patch(loop.Run, "poll", send)
+    patch(training_run.Run, "poll", send)
 
 
 def hide(name: str) -> None:
@@ -74,11 +75,11 @@ def patch(owner: Any, name: str, function: Callable[..., Any]) -> None:
     setattr(owner, name, function)
 
 
-def remember() -> list[loop.Run]:
+def remember() -> list[training_run.Run]:
     """The runs that will be made."""
     runs, train_epochs = [], loop.train_epochs
 
-    def train_it(run: loop.Run) -> None:
+    def train_it(run: training_run.Run) -> None:
         runs.append(run)
         train_epochs(run)
 
@@ -86,7 +87,7 @@ def remember() -> list[loop.Run]:
     return runs
 
 
-def facts(run: loop.Run) -> dict[str, Any]:
+def facts(run: training_run.Run) -> dict[str, Any]:
     text = program(run)
     parameters = jax.tree.leaves(sharding.to_host(run.state.params))
     digest = hashlib.sha256(b"".join(np.ascontiguousarray(p).tobytes() for p in parameters))
@@ -105,7 +106,7 @@ def text_of(array: Any) -> str:
     return ",".join(map(str, array.shape))
 
 
-def program(run: loop.Run) -> str:
+def program(run: training_run.Run) -> str:
     """The compiled training step."""
     batch = run.placement.shard_batch(run.splits.train[0])
     return run.train_step.lower(run.state, batch, run.keys).compile().as_text()

@@ -21,7 +21,7 @@ from typing import Any
 import jax
 
 from fourier_attn import atomic, config, train
-from fourier_attn.train import loop, report
+from fourier_attn.train import report, training_run
 from fourier_attn.train.distributed import signals
 from fourier_attn.train.rundir import metrics_log
 
@@ -56,24 +56,24 @@ def watch(directory: Path, log: Path, event: int | None) -> None:
 def signal_at(place: str, step: int, signum: int) -> None:
     """Sends the process a signal at its first poll from that step on, in that part of the run."""
     part, sent = "train", False
-    evaluate, poll = loop.Run.evaluate, loop.Run.poll
+    evaluate, poll = training_run.Run.evaluate, training_run.Run.poll
 
-    def enter(run: loop.Run, title: str, *arguments: Any) -> Any:
+    def enter(run: training_run.Run, title: str, *arguments: Any) -> Any:
         nonlocal part
         part = title
         result = evaluate(run, title, *arguments)
         part = "train"
         return result
 
-    def send(run: loop.Run) -> None:
+    def send(run: training_run.Run) -> None:
         nonlocal sent
         if not sent and part == place and getattr(run, "step", -1) >= step:
             sent = True
             os.kill(os.getpid(), signum)
         poll(run)
 
-    patch(loop.Run, "evaluate", enter)
-    patch(loop.Run, "poll", send)
+    patch(training_run.Run, "evaluate", enter)
+    patch(training_run.Run, "poll", send)
 
 
 def kill_after_line(split: str) -> None:
@@ -99,7 +99,7 @@ def child(settings: dict[str, Any], order: dict[str, Any]) -> int:
     if "line" in order:
         kill_after_line(order["line"])
     # Atomic, as the real one: its file events are places to be killed at; the drawing would be slow.
-    patch(loop, "plot_curves", lambda workdir, *_: atomic.write(workdir / "curves.png", b""))
+    patch(training_run, "plot_curves", lambda workdir, *_: atomic.write(workdir / "curves.png", b""))
     patch(report, "plot_confusion", lambda path, *_: atomic.write(path, b""))
     watch(directory, Path(f"{directory}.events"), order.get("event"))
     try:

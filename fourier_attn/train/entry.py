@@ -18,6 +18,7 @@ from fourier_attn.train.distributed.signals import Interrupted, StopSignals
 from fourier_attn.train.evaluate import summary
 from fourier_attn.train.rundir import trackers, workdir
 from fourier_attn.train.summary import finished
+from fourier_attn.train.training_run import Run
 
 
 def run(
@@ -83,7 +84,7 @@ def run(
         processes.barrier(take)
         signals = stack.enter_context(StopSignals())
         try:
-            return loop.train(loop.Run(initial, directory, signals, tracker), allow_drift)
+            return loop.train(Run(initial, directory, signals, tracker), allow_drift)
         except Interrupted:
             tqdm.write(f"Stopped. To resume, give --workdir={directory} again.")
             raise

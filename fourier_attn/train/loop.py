@@ -1,63 +1,28 @@
 """Runs the training loop: steps, validation after each epoch, checkpoints, and one test at the end."""
 
-import math
-import time
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
 from tqdm import tqdm
 
-from fourier_attn import config as configuration
-from fourier_attn import data, model
-from fourier_attn.config import Config
-from fourier_attn.data.batches import Split, prefetch
-from fourier_attn.data.spans import SpanBatches
-from fourier_attn.train import class_loss, init_from, memory, metrics, monitor, report, span_scores
-from fourier_attn.train.distributed import processes, sharding
-from fourier_attn.train.distributed.signals import Interrupted, SharedStopSignals, StopSignals
-from fourier_attn.train.evaluate import (
-    accuracy_without,
-    class_report,
-    evaluate_split,
-    examples,
-    measure,
-    reasons,
-    show,
-    summary,
-    write_predictions,
-)
-from fourier_attn.train.losses import OBJECTIVES, Objective
-from fourier_attn.train.optimizer import build_optimizer, build_schedule, updates_made
-from fourier_attn.train.progress import Clock, TrainingProgress, introduction
-from fourier_attn.train.ranges import BATCHES, Watcher
-from fourier_attn.train.rundir import config_file, fingerprints
-from fourier_attn.train.rundir.checkpoint import CheckpointId, Checkpoints, checkpoint_ids
-from fourier_attn.train.rundir.curves import plot_curves
-from fourier_attn.train.rundir.metrics_log import Writer, check_no_metrics
-from fourier_attn.train.step import (
-    State,
-    close_epoch,
-    earlier_form,
-    make_eval_step,
-    make_init,
-    make_keys,
-    make_train_step,
-    roll_back,
-)
-
-PLOT_SECONDS = 20  # smallest time between two plots of the curves; a plot takes about 0.3 s
+from fourier_attn.data.batches import prefetch
+from fourier_attn.train import final_test, memory, metrics, monitor
+from fourier_attn.train.distributed import sharding
+from fourier_attn.train.distributed.signals import Interrupted
+from fourier_attn.train.evaluate import reasons, show, summary
+from fourier_attn.train.optimizer import build_schedule, updates_made
+from fourier_attn.train.progress import Clock, TrainingProgress
+from fourier_attn.train.rundir.checkpoint import CheckpointId
+from fourier_attn.train.step import close_epoch, roll_back
+from fourier_attn.train.training_run import Run
 
 
 class Diverged(Exception):
     """Raised if updates are not finite again after the run has returned to an earlier checkpoint."""
 
 
-def train(run: "Run", allow_drift: Iterable[str] = ()) -> dict[str, Any]:
+def train(run: Run, allow_drift: Iterable[str] = ()) -> dict[str, Any]:
     """Trains a run until it is finished or a signal stops it, and returns its metrics on the test set.
 
     Args:
@@ -73,7 +38,7 @@ def train(run: "Run", allow_drift: Iterable[str] = ()) -> dict[str, Any]:
     try:
         run.introduce()
         train_epochs(run)
-        result = run.test()
+        result = final_test.evaluate(run)
         if run.writer:
             run.writer.sync()
         tqdm.write(f"Everything is in {run.directory}\n{summary(result)}")
@@ -91,11 +56,11 @@ def train(run: "Run", allow_drift: Iterable[str] = ()) -> dict[str, Any]:
         run.close()
 
 
-def train_epochs(run: "Run") -> None:
+def train_epochs(run: Run) -> None:
     """Makes training steps until all epochs are done or validation has stopped improving."""
     options = run.config.train
     if not run.validated:  # a signal interrupted the validation at this step
-        run.validate()
+        validate(run)
     if not run.trained():
         tqdm.write("compiling   the first steps take longer: a program for each padded length")
     run.clock, batches = Clock(run.step), prefetch(run.splits.train, run.step)
@@ -109,435 +74,107 @@ def train_epochs(run: "Run") -> None:
             run.validated = not end_of_epoch
             progress.follow(run.step, run.state, at_once=end_of_epoch or log)
             if end_of_epoch or log:
-                run.guard_against_divergence()
+                guard_against_divergence(run)
             if end_of_epoch:
-                run.validate()
+                validate(run)
                 progress.resume(run.step)
             else:
                 if log:
-                    run.write("train", run.step / run.per_epoch, run.training_metrics())
+                    run.write("train", run.step / run.per_epoch, training_metrics(run))
                 if run.step % options.save_every == 0:
                     run.save(CheckpointId(run.step, regular=run.updated()))
             run.poll()  # after this step's metrics and checkpoint, which a resumed run does not write again
     if run.step < run.steps:
-        tqdm.write(run.stopped_early())
+        tqdm.write(stopped_early(run))
     run.checkpoints.wait()  # the last state must be on the disk before the metrics that finish the run
 
 
-class Run:
-    """Holds one run: data, network, compiled steps and state.
+def validate(run: Run) -> None:
+    """Ends an epoch: validates, updates the best weights, writes metrics and saves a checkpoint."""
+    epoch, train = run.step // run.per_epoch, training_metrics(run)
+    # a signal during the validation saves the state before calibration, which is then repeated
+    state, rates = run.calibrated(run.state, run.step)
+    train |= rates
+    values, answers = run.evaluate("validation", run.splits.validation, state.params)
+    score = monitor.sign(run.metric) * values[run.metric]
+    score = score if run.seeds > 1 else score[0]
+    sums = sharding.to_host(run.state.sums)
+    run.state = close_epoch(state, np.asarray(score, np.float32), run.placement)
+    run.validated, run.out_of_patience = True, run.has_lost_patience(run.state)
+    why = reasons(run.task, values, answers, run.splits.validation.labels)
+    validation = metrics.over_seeds(values) | why
+    run.write("train", epoch, train)
+    run.write("validation", epoch, validation)
+    run.plot_epoch()
+    run.save(CheckpointId(run.step, regular=run.updated()))
+    trained = [f"{name.replace('_', ' ')} {show(train, name)}" for name in run.objective.names]
+    counts = {name: int(np.max(sums[name][..., 0])) for name in ("skipped", "spikes")}
+    trained += [f"{count} {name}" for name, count in counts.items() if count]
+    names = dict.fromkeys((*run.objective.names, *run.task.metrics))
+    validated = [f"{name.replace('_', ' ')} {show(validation, name)}" for name in names]
+    tqdm.write(
+        f"epoch {epoch:<4}  train {' '.join(trained)}   validation {' '.join(validated)}   "
+        f"{run.seconds():.0f} s{new_best(run)}"
+    )
+    run.clock = Clock(run.step)
 
-    `set_up` makes everything that does not change from step to step. `restore_or_initialise` makes the state.
 
-    Args:
-      initial: the configuration, and initial weights.
-      directory: directory of the run.
-      signals: stops the run between two steps.
-      tracker: a key of `fourier_attn.train.rundir.trackers.TRACKERS`; default "tensorboard".
+def guard_against_divergence(run: Run) -> None:
+    """Returns to an earlier checkpoint after too many non-finite updates, and stops at the second time.
+
+    Raises: Diverged.
     """
-
-    placement: sharding.Placement
-    stop: SharedStopSignals
-    splits: data.Splits
-    config: Config  # fitted to the data
-    task: data.Task
-    metric: str  # the metric that chooses the best weights
-    objective: Objective  # for evaluation; that of training may have class weights and label smoothing
-    class_weights: np.ndarray | None
-    fingerprints: dict[str, Any]
-    network: model.Model
-    optimizer: optax.GradientTransformation
-    watcher: Watcher
-    seeds: int
-    steps: int
-    per_epoch: int
-    skip_limit: int
-    train_step: Callable[..., State]
-    eval_step: Callable[..., Any]
-    checkpoints: Checkpoints
-    keys: jax.Array  # keys of dropout and of an engine's noise
-    state: State
-    step: int
-    validated: bool  # whether all validations up to this step are part of the state
-    resumed_at: int  # step; 0 for a new run
-    out_of_patience: bool
-    writer: Writer | None  # only on the primary process
-    clock: Clock
-
-    def __init__(
-        self,
-        initial: init_from.InitialWeights,
-        directory: Path,
-        signals: StopSignals,
-        tracker: str = "tensorboard",
-    ):
-        self.initial, self.directory, self.signals, self.tracker = initial, directory, signals, tracker
-        self.primary = processes.is_primary()
-        self.began = time.perf_counter()
-        self.plotted = -math.inf  # time of the last plot
-        self.unplotted = False  # whether a later epoch is not in it
-
-    def set_up(self) -> None:
-        """Reads the data, fits the configuration to them, and builds the network and the compiled steps."""
-        config = self.initial.config
-        self.placement = sharding.place(config.train, config.data.batch)
-        self.stop = SharedStopSignals(self.signals, self.placement)
-        tqdm.write(f"data        {data.source(config.data)} ({config.data.task}): reading ...")
-        self.splits = processes.primary_first(
-            lambda: data.load(
-                config.data,
-                directory=self.directory,
-                seed=config.seed,
-                epochs=config.train.epochs,
-                tokenizer=self.initial.tokenizer,
-                say=lambda line: tqdm.write(f"            {line}"),
-            )
-        )
-        self.poll()
-        self.config = config = configuration.fitted(config, self.splits)
-        self.task = monitor.monitored(data.task_of(config.data), config.train.monitor)
-        self.metric, self.objective = self.task.metrics[0], OBJECTIVES[self.task.head]
-        class_loss.check_options(config.train, self.task)
-        weights, smoothing = config.train.class_weights, config.train.label_smoothing
-        self.class_weights = class_loss.class_weights(weights, self.task.labels, self.splits.train.labels)
-        training = class_loss.training_objective(self.task.head, self.class_weights, smoothing)
-        self.fingerprints = {
-            **self.splits.fingerprints(),
-            "device": fingerprints.device_fingerprint(config),
-            "code": fingerprints.code_fingerprint(),
-            "settings": fingerprints.settings_fingerprint(),
-        }
-        if self.initial.fingerprints:
-            self.fingerprints["weights"] = dict(self.initial.fingerprints)
-        primary = processes.broadcast(lambda: self.fingerprints)
-        processes.barrier(lambda: fingerprints.check_same(primary, self.fingerprints))
-        self.network, self.optimizer = model.build(config.model), build_optimizer(config.optim)
-        self.watcher = Watcher(self.network)
-        self.seeds, self.steps = config.train.seeds, len(self.splits.train)
-        self.per_epoch = self.splits.train.steps_per_epoch
-        self.skip_limit = min(config.train.skip_limit, self.per_epoch)  # at most a whole epoch is wasted
-        self.train_step = make_train_step(
-            self.network,
-            self.optimizer,
-            training,
-            self.seeds,
-            config.train.accumulate,
-            self.skip_limit,
-            self.placement,
-            config.train.remat,
-            config.train.fixed_parts,
-        )
-        self.eval_step = make_eval_step(
-            self.network,
-            self.objective,
-            self.seeds,
-            placement=self.placement,
-            fixed_parts=config.train.fixed_parts,
-        )
-        self.checkpoints = Checkpoints(self.directory)
-
-    def restore_or_initialise(self, allow_drift: Iterable[str] = ()) -> None:
-        """Restores the newest intact checkpoint, or initialises the state of a new run and saves it.
-
-        The first checkpoint is written before metrics.jsonl. If only this file exists, a checkpoint was lost.
-
-        Args:
-          allow_drift: fingerprints that may have changed since the run started; default none.
-        Raises: ValueError for changed fingerprints and for lost checkpoints.
-        """
-        init_keys, self.keys = make_keys(self.config.seed, self.seeds, self.placement)
-        example = model.example(self.config.model)
-        init = make_init(self.network, self.optimizer, self.objective, example, self.seeds, self.placement)
-        # check first, because other code could take an intact checkpoint for a damaged one
-        drifted = processes.barrier(lambda: self.check_drift(allow_drift))
-        abstract = self.placement.abstract(jax.eval_shape(init, init_keys, {}))
-        restored = self.checkpoints.restore(abstract, earlier=earlier_form)
-        if restored:
-            name, state = restored
-            if self.primary:
-                at = (name.step, name.validated)
-                fingerprints.note_drift(self.directory, drifted, self.config, self.fingerprints, at)
-            self.state = self.without_other_best(self.with_new_patience(state, name.step), name)
-        else:
-            processes.barrier(lambda: check_no_metrics(self.directory))
-            initial = self.initial
-            params = init_from.at_resolution(initial.params, initial.config.model, self.config.model) or {}
-            name = CheckpointId(0)
-            self.state, _ = self.calibrated(init(init_keys, params), 0)
-            if self.primary:
-                config_file.save(self.directory, self.config, self.fingerprints)
-            self.checkpoints.save(name, self.state)
-            self.checkpoints.wait()
-        self.step = self.resumed_at = name.step
-        self.validated = name.validated
-        self.out_of_patience = self.has_lost_patience(self.state)
-        self.writer = None
-        if self.primary:
-            options = config_file.flat(self.config.to_dict())
-            self.writer = Writer(self.directory, self.step, self.validated, self.tracker, options)
-        self.clock = Clock(self.step)
-
-    def check_drift(self, allowed: Iterable[str]) -> list[str]:
-        """Returns the names of fingerprints that changed since the run started (none for a new run).
-
-        Raises: ValueError for a change that is not `allowed`.
-        """
-        if not checkpoint_ids(self.directory):
-            return []
-        return fingerprints.check_drift(self.directory, self.fingerprints, allowed)
-
-    def with_new_patience(self, state: State, step: int) -> State:
-        """Resets the early-stopping counter of a run that was stopped early and extended at this step.
-
-        Args:
-          state: the restored state.
-          step: its step.
-        """
-        extended = processes.broadcast(lambda: config_file.extended_at(self.directory)) == step
-        if not extended or not self.has_lost_patience(state):
-            return state
-        return state._replace(epochs_since_best=state.epochs_since_best * 0)
-
-    def without_other_best(self, state: State, name: CheckpointId) -> State:
-        """Removes the best score if the validation set has changed and another validation follows.
-
-        Args:
-          state: the restored state.
-          name: its checkpoint.
-        """
-        at = (name.step, name.validated)
-        other = processes.broadcast(lambda: fingerprints.validated_differently(self.directory, at))
-        if not other or (name.validated and name.step >= self.steps):
-            return state
-        return state._replace(
-            best_score=jnp.minimum(state.best_score, -jnp.inf), epochs_since_best=state.epochs_since_best * 0
+    counts = sharding.to_host(run.state.skipped)
+    skipped = int(np.max(counts))
+    if skipped < run.skip_limit:
+        return
+    what = f"{skipped} updates up to step {run.step} were not finite and were skipped"
+    lost = counts >= run.skip_limit
+    if np.any(lost & (sharding.to_host(run.state.rollbacks) > 0)):
+        raise Diverged(
+            f"{what}, again after returning to a checkpoint: the run has diverged; lower "
+            "optim.learning_rate, set optim.clip_norm, or use model.dtype=float32, in a new workdir"
         )
 
-    def has_lost_patience(self, state: State) -> bool:
-        """Returns whether no seed of a `state` has improved for `train.patience` epochs."""
-        patience = self.config.train.patience
-        return bool(patience) and int(np.min(sharding.to_host(state.epochs_since_best))) >= patience
+    def regular(name: CheckpointId) -> bool:
+        """Returns whether an uninterrupted run also has this checkpoint."""
+        return name.validated and name.regular
 
-    def trained(self) -> bool:
-        """Returns whether all training steps are done."""
-        return self.step >= self.steps or self.out_of_patience
+    run.checkpoints.wait()
+    restored = run.checkpoints.restore(run.placement.abstract(run.state), regular)
+    if restored is None:
+        raise Diverged(f"{what}, and no checkpoint exists to return to")
+    name, good = restored
+    tqdm.write(f"note        {what}: continuing from the state of step {name.step}, once")
+    run.state = roll_back(run.state, good, lost, run.placement)
+    run.save(CheckpointId(run.step, run.validated))
 
-    def calibrated(self, state: State, step: int) -> tuple[State, dict[str, float]]:
-        """Calibrates converters on the latest batches, or on the first ones before training.
 
-        Args:
-          state: the state to calibrate.
-          step: number of training steps made.
-        Returns: the state with new ranges; and the shares of conversions that the old ranges clip.
-        """
-        if not self.watcher.engines:
-            return state, {}
-        last = step or min(BATCHES, self.steps)
-        batches = [self.splits.train[i] for i in range(max(last - BATCHES, 0), last)]
-        params, rates = self.watcher.calibrate(state.params, batches, self.seeds)
-        return state._replace(params=params), rates
+def training_metrics(run: Run) -> dict[str, Any]:
+    """Returns means over the epoch so far, the latest learning rate, memory and speed."""
+    means = metrics.mean(sharding.to_host(run.state.sums))
+    made = max(int(np.max(sharding.to_host(updates_made(run.state.opt_state)))) - 1, 0)
+    rate = np.asarray(build_schedule(run.config.optim)(made)).item()
+    speed = run.clock.read(run.step, run.config.data.batch)
+    return means | {"learning_rate": rate, "memory_gib": memory.used_gib()} | speed
 
-    def introduce(self) -> None:
-        """Prints data, devices, network and directory."""
-        about = (self.config, self.splits, self.placement, self.parameters(), self.initial.notes)
-        loss = (self.class_weights, self.config.train.label_smoothing, self.task.labels)
-        for line in (*introduction(*about, self.directory, self.step), *class_loss.describe(*loss)):
-            tqdm.write(line)
 
-    def parameters(self) -> int:
-        """Returns the number of parameters of one network."""
-        return sum(p.size for p in jax.tree.leaves(self.state.params)) // self.seeds
+def new_best(run: Run) -> str:
+    """Returns "   best accuracy so far" after the best validation; "" after any other."""
+    better = np.atleast_1d(sharding.to_host(run.state.epochs_since_best)) == 0
+    if not better.any():
+        return ""
+    seeds = "" if better.all() else f" for {better.sum()} of {len(better)} seeds"
+    return f"   best {run.metric.replace('_', ' ')} so far{seeds}"
 
-    def poll(self) -> None:
-        """Stops the run if a signal has arrived. Raises: Interrupted."""
-        self.stop.poll()
 
-    def save(self, name: CheckpointId) -> None:
-        """Starts to save the state as checkpoint `name`, after syncing the metrics before it to the disk."""
-        if self.writer:
-            self.writer.sync()
-        self.checkpoints.save(name, self.state)
-
-    def close(self) -> None:
-        """Waits until everything is on the disk."""
-        self.checkpoints.close()
-        if self.writer:
-            self.writer.close()
-
-    def write(self, split: str, epoch: int | float, values: dict[str, Any]) -> None:
-        """Writes one line of metrics at the current step.
-
-        Args:
-          split: "train", "validation", or the name of a test split.
-          epoch: number of epochs done, which may be a fraction.
-          values: metrics by name.
-        """
-        if self.writer:
-            self.writer.write(split, self.step, epoch, values)
-
-    def new_best(self) -> str:
-        """Returns "   best accuracy so far" after the best validation; "" after any other."""
-        better = np.atleast_1d(sharding.to_host(self.state.epochs_since_best)) == 0
-        if not better.any():
-            return ""
-        seeds = "" if better.all() else f" for {better.sum()} of {len(better)} seeds"
-        return f"   best {self.metric.replace('_', ' ')} so far{seeds}"
-
-    def stopped_early(self) -> str:
-        """Returns the line about early stopping."""
-        stale, scores = sharding.to_host((self.state.epochs_since_best, self.state.best_score))
-        epochs = sorted({int(self.step // self.per_epoch - each) for each in np.atleast_1d(stale)})
-        best = show({self.metric: monitor.sign(self.metric) * float(np.mean(scores))}, self.metric)
-        return (
-            f"stopped     {self.metric.replace('_', ' ')} on validation has not improved for "
-            f"train.patience={self.config.train.patience} epochs: best {best} after epoch "
-            f"{' and '.join(map(str, epochs))}"
-        )
-
-    def updated(self) -> bool:
-        """Returns whether the last update was made, so that a diverging run may return to this state."""
-        return not np.max(sharding.to_host(self.state.skipped))
-
-    def guard_against_divergence(self) -> None:
-        """Returns to an earlier checkpoint after too many non-finite updates, and stops at the second time.
-
-        Raises: Diverged.
-        """
-        counts = sharding.to_host(self.state.skipped)
-        skipped = int(np.max(counts))
-        if skipped < self.skip_limit:
-            return
-        what = f"{skipped} updates up to step {self.step} were not finite and were skipped"
-        lost = counts >= self.skip_limit
-        if np.any(lost & (sharding.to_host(self.state.rollbacks) > 0)):
-            raise Diverged(
-                f"{what}, again after returning to a checkpoint: the run has diverged; lower "
-                "optim.learning_rate, set optim.clip_norm, or use model.dtype=float32, in a new workdir"
-            )
-
-        def regular(name: CheckpointId) -> bool:
-            """Returns whether an uninterrupted run also has this checkpoint."""
-            return name.validated and name.regular
-
-        self.checkpoints.wait()
-        restored = self.checkpoints.restore(self.placement.abstract(self.state), regular)
-        if restored is None:
-            raise Diverged(f"{what}, and no checkpoint exists to return to")
-        name, good = restored
-        tqdm.write(f"note        {what}: continuing from the state of step {name.step}, once")
-        self.state = roll_back(self.state, good, lost, self.placement)
-        self.save(CheckpointId(self.step, self.validated))
-
-    def training_metrics(self) -> dict[str, Any]:
-        """Returns means over the epoch so far, the latest learning rate, memory and speed."""
-        means = metrics.mean(sharding.to_host(self.state.sums))
-        made = max(int(np.max(sharding.to_host(updates_made(self.state.opt_state)))) - 1, 0)
-        rate = np.asarray(build_schedule(self.config.optim)(made)).item()
-        speed = self.clock.read(self.step, self.config.data.batch)
-        return means | {"learning_rate": rate, "memory_gib": memory.used_gib()} | speed
-
-    def validate(self) -> None:
-        """Ends an epoch: validates, updates the best weights, writes metrics and saves a checkpoint."""
-        epoch, train = self.step // self.per_epoch, self.training_metrics()
-        # a signal during the validation saves the state before calibration, which is then repeated
-        state, rates = self.calibrated(self.state, self.step)
-        train |= rates
-        values, answers = self.evaluate("validation", self.splits.validation, state.params)
-        score = monitor.sign(self.metric) * values[self.metric]
-        score = score if self.seeds > 1 else score[0]
-        sums = sharding.to_host(self.state.sums)
-        self.state = close_epoch(state, np.asarray(score, np.float32), self.placement)
-        self.validated, self.out_of_patience = True, self.has_lost_patience(self.state)
-        why = reasons(self.task, values, answers, self.splits.validation.labels)
-        validation = metrics.over_seeds(values) | why
-        self.write("train", epoch, train)
-        self.write("validation", epoch, validation)
-        self.unplotted = True
-        if time.perf_counter() - self.plotted > PLOT_SECONDS:
-            self.plot()
-        self.save(CheckpointId(self.step, regular=self.updated()))
-        trained = [f"{name.replace('_', ' ')} {show(train, name)}" for name in self.objective.names]
-        counts = {name: int(np.max(sums[name][..., 0])) for name in ("skipped", "spikes")}
-        trained += [f"{count} {name}" for name, count in counts.items() if count]
-        names = dict.fromkeys((*self.objective.names, *self.task.metrics))
-        validated = [f"{name.replace('_', ' ')} {show(validation, name)}" for name in names]
-        tqdm.write(
-            f"epoch {epoch:<4}  train {' '.join(trained)}   validation {' '.join(validated)}   "
-            f"{time.perf_counter() - self.began:.0f} s{self.new_best()}"
-        )
-        self.clock = Clock(self.step)
-
-    def plot_last_epochs(self) -> None:
-        """Plots the curves of a run that stops, if epochs are missing in the plot."""
-        if self.unplotted:
-            self.plot()
-
-    def plot(self) -> None:
-        """Plots the curves so far."""
-        if self.primary:
-            known = self.metric == "accuracy" and self.task.labels
-            chance = 1 / len(self.task.labels) if known else None
-            plot_curves(self.directory, self.metric, chance)
-        self.plotted = time.perf_counter()
-        self.unplotted = False
-
-    def evaluate(self, title: str, batches: Split, params: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Returns the metrics of a split, each with one value per seed, and its answers.
-
-        Args:
-          title: title of the progress bar.
-          batches: the split.
-          params: parameters of the network.
-        """
-        total, answers = evaluate_split(
-            self.eval_step, params, batches, self.poll, title, self.placement.shard_batch, tqdm.write
-        )
-        return measure(self.config, self.task, total, answers, batches), answers
-
-    def test(self) -> dict[str, Any]:
-        """Evaluates the test splits with the best weights, and writes their metrics and all answers.
-
-        A split whose labels are not public (-1) has answers, but no metrics.
-        """
-        epoch, results = self.step / self.per_epoch, {}
-        for name, batches in {**self.splits.extra_evals, "test": self.splits.test}.items():
-            tqdm.write(f"{name:<12}{examples(batches):,} examples, with the best weights ...")
-            values, answers = self.evaluate(name, batches, self.state.best_params)
-            results[name] = {}
-            if not data.hidden(batches.labels):
-                why = reasons(self.task, values, answers, batches.labels)
-                results[name] = metrics.over_seeds(values) | why
-            results[name]["examples"] = examples(batches)
-            if name == "test" and self.splits.in_train.any() and "accuracy" in results[name]:
-                results[name] |= accuracy_without(self.splits.in_train, answers, batches.labels)
-            self.write_answers(name, answers, batches)
-        seconds = round(time.perf_counter() - self.began, 1) if self.resumed_at == 0 else None  # else unknown
-        results["test"] |= {"parameters": self.parameters(), "seconds": seconds}
-        for name, values in results.items():
-            self.write(name, epoch, values)
-            if name != "test":
-                tqdm.write(summary(values, name))
-        self.plot()
-        return {"split": "test", "step": self.step, "epoch": epoch, **results["test"]}
-
-    def write_answers(self, name: str, answers: np.ndarray, batches: Split) -> None:
-        """Writes the answers of a split, a report on its classes, and GLUE's submission file.
-
-        For language models nothing is written.
-
-        Args:
-          name: name of the split.
-          answers: results of `evaluate_split`.
-          batches: the split.
-        """
-        if not (self.objective.written and self.primary):
-            return
-        file = "predictions.jsonl" if name == "test" else f"predictions-{name}.jsonl"
-        if isinstance(batches, SpanBatches):
-            span_scores.write(self.directory / file, self.config, batches, answers)
-            return
-        origins = self.splits.origins.get(name)
-        chosen = write_predictions(self.directory / file, self.task, answers, batches, origins)
-        data.write_submission(self.config.data, self.splits, name, chosen, self.directory)
-        if found := class_report(self.task, chosen, batches.labels):
-            report.write(self.directory, found, name)
+def stopped_early(run: Run) -> str:
+    """Returns the line about early stopping."""
+    stale, scores = sharding.to_host((run.state.epochs_since_best, run.state.best_score))
+    epochs = sorted({int(run.step // run.per_epoch - each) for each in np.atleast_1d(stale)})
+    best = show({run.metric: monitor.sign(run.metric) * float(np.mean(scores))}, run.metric)
+    return (
+        f"stopped     {run.metric.replace('_', ' ')} on validation has not improved for "
+        f"train.patience={run.config.train.patience} epochs: best {best} after epoch "
+        f"{' and '.join(map(str, epochs))}"
+    )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from conftest import assert_same_run, shrink
@@ -15,7 +16,7 @@ import fourier_attn
 from fourier_attn import config, train
 from fourier_attn.inference import evaluation
 from fourier_attn.inference.predictor import Predictor
-from fourier_attn.train import init_from, loop
+from fourier_attn.train import init_from, training_run
 from fourier_attn.train.distributed import signals
 from fourier_attn.train.rundir import config_file, fingerprints
 from fourier_attn.train.rundir.checkpoint import checkpoint_ids
@@ -28,14 +29,14 @@ def runs(few_reviews: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[co
     """A configuration, its whole run, and one that was stopped at step 9."""
     c = shrink(config.default(), few_reviews)
     where = tmp_path_factory.mktemp("runs")
-    with pytest.MonkeyPatch.context() as patch, loop.jax.numpy_dtype_promotion("standard"):
+    with pytest.MonkeyPatch.context() as patch, jax.numpy_dtype_promotion("standard"):
         train.run(c, where / "whole")
 
-        def stop(run: loop.Run) -> None:
+        def stop(run: training_run.Run) -> None:
             if getattr(run, "step", None) == 9:
                 raise signals.Interrupted(15)
 
-        patch.setattr(loop.Run, "poll", stop)
+        patch.setattr(training_run.Run, "poll", stop)
         with pytest.raises(signals.Interrupted):
             train.run(c, where / "stopped")
     return c, where / "whole", where / "stopped"
@@ -171,7 +172,7 @@ def test_other_code_does_not_make_checkpoints_damaged(
     """A state of another form, as other code has it, cannot be read; it stays where it is."""
     c, where = stopped
     changed(where / "config.json", lambda facts: facts["fingerprints"].update(code="0123"))
-    monkeypatch.setattr(loop, "make_init", lambda *_: lambda *_: {"another": 1.0})
+    monkeypatch.setattr(training_run, "make_init", lambda *_: lambda *_: {"another": 1.0})
     refused(c, where, "was started with other code")
     refused(c, where, "all checkpoints in .* are damaged", allow_drift=["code"])
 

@@ -10,7 +10,7 @@ from conftest import assert_same_run, final_state, numbers, run_here
 
 from fourier_attn import config, main, train
 from fourier_attn.knobs import with_values
-from fourier_attn.train import loop
+from fourier_attn.train import training_run
 from fourier_attn.train.extend import extend
 from fourier_attn.train.optimizer import build_schedule
 from fourier_attn.train.rundir import config_file, fingerprints
@@ -85,7 +85,7 @@ def test_what_an_extension_has_saved_stays(
         raise ValueError("a prediction is not finite")
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "measure", fail)
+        patch.setattr(training_run, "measure", fail)
         code, _, error = run_here(main, f"--workdir={run}", "--extend=1")
     assert (code, "is not finite" in error) == (2, True), error
     code, _, error = run_here(main, f"--workdir={run}")

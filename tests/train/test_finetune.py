@@ -17,7 +17,7 @@ from fourier_attn import config, pretrained, train
 from fourier_attn.data.text import load_tokenizer
 from fourier_attn.family import family
 from fourier_attn.inference import evaluation, printed_answers, stream
-from fourier_attn.train import init_from, loop, metrics
+from fourier_attn.train import init_from, loop, metrics, training_run
 from fourier_attn.train.distributed import signals
 from fourier_attn.train.optimizer import build_optimizer
 from fourier_attn.train.rundir.metrics_log import read_lines
@@ -70,14 +70,14 @@ def test_pretraining_goes_on_to_the_same_result(
     pretrained_run: Path, texts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Resumed to the batch: masks and order are functions of (seed, step)."""
-    poll = loop.Run.poll
+    poll = training_run.Run.poll
 
-    def stop(run: loop.Run) -> None:
+    def stop(run: training_run.Run) -> None:
         if getattr(run, "step", None) == 5:
             os.kill(os.getpid(), signal.SIGTERM)
         poll(run)
 
-    monkeypatch.setattr(loop.Run, "poll", stop)
+    monkeypatch.setattr(training_run.Run, "poll", stop)
     with pytest.raises(signals.Interrupted):
         train.run(pretraining(texts), tmp_path)
     monkeypatch.undo()

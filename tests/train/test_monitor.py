@@ -4,7 +4,6 @@ import dataclasses
 import json
 import math
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 from fourier_attn import config, data, train
 from fourier_attn.data import TASKS
 from fourier_attn.studies import compare
-from fourier_attn.train import loop, monitor, step
+from fourier_attn.train import loop, monitor, step, training_run
 from fourier_attn.train.evaluate import compute_metrics
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.rundir import config_file, curves
@@ -123,8 +122,9 @@ def test_a_new_optimum_is_announced(before: Any, score: Any, said: str) -> None:
     low: Any = np.asarray(before, np.float32)
     params = {"w": np.zeros((*shape, 2))}
     state = step.State(counter, params, (), {}, params, low, counter, counter, counter)
-    run: Any = SimpleNamespace(state=step.close_epoch(state, np.asarray(score, np.float32)), metric="loss")
-    assert loop.Run.new_best(run) == said
+    run = object.__new__(training_run.Run)
+    run.state, run.metric = step.close_epoch(state, np.asarray(score, np.float32)), "loss"
+    assert loop.new_best(run) == said
 
 
 @pytest.mark.slow
@@ -133,15 +133,15 @@ def test_the_lowest_loss_has_the_best_weights(
     toy: config.Config, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Losses 0.5, NaN, 0.4, 0.6, 0.7: the third epoch is the best, and patience ends after two more."""
-    evaluate, losses = loop.Run.evaluate, [0.5, math.nan, 0.4, 0.6, 0.7]
+    evaluate, losses = training_run.Run.evaluate, [0.5, math.nan, 0.4, 0.6, 0.7]
 
-    def given(run: loop.Run, title: str, batches: Any, params: Any) -> Any:
+    def given(run: training_run.Run, title: str, batches: Any, params: Any) -> Any:
         values, answers = evaluate(run, title, batches, params)
         if title == "validation":
             values["loss"] = np.array([losses[run.step // run.per_epoch - 1]])
         return values, answers
 
-    monkeypatch.setattr(loop.Run, "evaluate", given)
+    monkeypatch.setattr(training_run.Run, "evaluate", given)
     toy.train.monitor, toy.train.epochs, toy.train.patience = "loss", 9, 2
     result, out = train.run(toy, tmp_path), capsys.readouterr().out
     assert result["epoch"] == 5

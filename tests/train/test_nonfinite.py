@@ -15,7 +15,7 @@ from conftest import assert_same_run, final_state
 
 from fourier_attn import config, model, train
 from fourier_attn.data.batches import Batches
-from fourier_attn.train import loop
+from fourier_attn.train import loop, training_run
 from fourier_attn.train.distributed import signals
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.optimizer import build_optimizer
@@ -186,11 +186,11 @@ def test_stopped_around_going_back_a_run_ends_the_same(
     train.run(toy, tmp_path / "whole")
     with monkeypatch.context() as patch:
 
-        def stop(run: loop.Run) -> None:
+        def stop(run: training_run.Run) -> None:
             if getattr(run, "step", None) == stop_at:
                 raise signals.Interrupted(15)
 
-        patch.setattr(loop.Run, "poll", stop)
+        patch.setattr(training_run.Run, "poll", stop)
         with pytest.raises(signals.Interrupted):
             train.run(toy, tmp_path / "stopped")
     train.run(toy, tmp_path / "stopped")
@@ -251,13 +251,13 @@ def test_a_run_that_diverges_again_stops_and_names_the_cure(
 def test_numbers_that_are_not_finite_are_null(
     toy: config.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    evaluate = loop.Run.evaluate
+    evaluate = training_run.Run.evaluate
 
-    def lost(run: loop.Run, title: str, *arguments: Any) -> Any:
+    def lost(run: training_run.Run, title: str, *arguments: Any) -> Any:
         found, answers = evaluate(run, title, *arguments)
         return found | {"loss": np.array([np.nan])}, answers
 
-    monkeypatch.setattr(loop.Run, "evaluate", lost)
+    monkeypatch.setattr(training_run.Run, "evaluate", lost)
     train.run(toy, tmp_path)
     losses = [line["loss"] for line in strict(tmp_path) if line["split"] != "train"]
     assert losses == [None] * 4

@@ -9,9 +9,9 @@ import pytest
 
 from fourier_attn import atomic
 from fourier_attn.inference import export
-from fourier_attn.train.loop import Run
 from fourier_attn.train.rundir.checkpoint import CheckpointId, Checkpoints, checkpoint_ids
 from fourier_attn.train.rundir.metrics_log import Writer
+from fourier_attn.train.training_run import Run
 
 
 class Disk:

@@ -11,7 +11,7 @@ import pytest
 from tqdm import tqdm
 
 from fourier_attn import config, train
-from fourier_attn.train import loop, progress
+from fourier_attn.train import loop, progress, training_run
 from fourier_attn.train.distributed import signals
 from fourier_attn.train.rundir import curves
 from fourier_attn.train.rundir.metrics_log import read_lines
@@ -33,7 +33,7 @@ def test_bars_move_and_end_at_their_ends(
             seen.append((self.desc or "train", self.n, self.total))
 
     monkeypatch.setattr(progress, "tqdm", Bar)
-    monkeypatch.setattr(loop, "plot_curves", curves.plot_curves)
+    monkeypatch.setattr(training_run, "plot_curves", curves.plot_curves)
     toy.train.epochs, toy.train.log_every = 2, 3  # epochs of six steps
     where = tmp_path_factory.mktemp("run")
     train.run(toy, where)
@@ -56,8 +56,8 @@ def test_how_often_curves_are_plotted(
 ) -> None:
     """After the first epoch, then at most once in `PLOT_SECONDS`, and at the end."""
     seen: list[int] = []
-    monkeypatch.setattr(loop, "PLOT_SECONDS", seconds)
-    monkeypatch.setattr(loop, "plot_curves", lambda where, *_: seen.append(len(read_lines(where))))
+    monkeypatch.setattr(training_run, "PLOT_SECONDS", seconds)
+    monkeypatch.setattr(training_run, "plot_curves", lambda where, *_: seen.append(len(read_lines(where))))
     toy.train.epochs = 2
     train.run(toy, tmp_path)
     assert (len(seen), seen[-1]) == (plots, len(read_lines(tmp_path)))
@@ -73,12 +73,12 @@ def test_a_run_that_stops_plots_its_last_epochs(
     """After the second epoch of six steps, which is too early for another plot."""
     seen: list[int] = []
 
-    def stop(run: loop.Run) -> None:
+    def stop(run: training_run.Run) -> None:
         if getattr(run, "step", 0) == 14:
             raise why
 
-    monkeypatch.setattr(loop.Run, "poll", stop)
-    monkeypatch.setattr(loop, "plot_curves", lambda where, *_: seen.append(len(read_lines(where))))
+    monkeypatch.setattr(training_run.Run, "poll", stop)
+    monkeypatch.setattr(training_run, "plot_curves", lambda where, *_: seen.append(len(read_lines(where))))
     toy.train.epochs = 3
     with pytest.raises(type(why)):
         train.run(toy, tmp_path)
@@ -166,10 +166,11 @@ def test_the_devices_have_a_step_to_do_while_one_is_shown() -> None:
 def test_early_stopping_is_announced(stale: Any, score: Any, said: str) -> None:
     c = config.default()
     c.train.patience = 3
-    state = SimpleNamespace(epochs_since_best=np.array(stale), best_score=np.array(score, np.float32))
-    run: Any = SimpleNamespace(state=state, step=30, per_epoch=6, metric="accuracy", config=c)
+    state: Any = SimpleNamespace(epochs_since_best=np.array(stale), best_score=np.array(score, np.float32))
+    run = object.__new__(training_run.Run)
+    run.state, run.step, run.per_epoch, run.metric, run.config = state, 30, 6, "accuracy", c
     line = f"stopped     accuracy on validation has not improved for train.patience=3 epochs: {said}"
-    assert loop.Run.stopped_early(run) == line
+    assert loop.stopped_early(run) == line
 
 
 @pytest.mark.parametrize(

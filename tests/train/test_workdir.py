@@ -12,12 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
 from conftest import ROOT, shrink
 
 from fourier_attn import config, train
 from fourier_attn.inference import printed_answers
-from fourier_attn.train import loop, memory, summary
+from fourier_attn.train import memory, summary
 from fourier_attn.train.distributed import sharding, signals
 from fourier_attn.train.rundir.metrics_log import read_lines
 
@@ -29,7 +30,7 @@ def whole(few_reviews: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[c
     c = shrink(config.default(), few_reviews)
     c.train.epochs = 1
     where = tmp_path_factory.mktemp("whole") / "run"
-    with loop.jax.numpy_dtype_promotion("standard"):
+    with jax.numpy_dtype_promotion("standard"):
         train.run(c, where)
     return c, where
 
