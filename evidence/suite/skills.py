@@ -26,7 +26,7 @@ NETWORKS = {
     "conv_circular": 0.030,
 }
 TRIED = ("8e-4", "2e-3", "5e-3")  # learning rates
-SEEDS = {"recall": 5}  # tasks without finished trials have one
+SEEDS = {"recall": 5, "selective_copy": 3}  # tasks without finished trials have one
 SOLVED = 0.95  # accuracy from which a task counts as solved
 # Pairs of keys and values, and the length of the sequence. Task `recall` has 8 pairs.
 PAIRS = {4: 64, 16: 64, 32: 128, 64: 256}
@@ -48,6 +48,21 @@ RATES = {task: {"identity": "2e-3", "conv_attention": "2e-3"} for task in SKILLS
         "conv_attention": "8e-4",
         "conv_lambda": "5e-3",
         "conv_circular": "8e-4",
+    },
+    "selective_copy": {
+        "identity": "2e-3",
+        "token_conv": "2e-3",
+        "conv_fourier": "5e-3",
+        "conv_random": "5e-3",
+        "conv_global_filter": "5e-3",
+        "conv_long_conv": "5e-3",
+        "conv_afno": "5e-3",
+        "conv_linear": "5e-3",
+        "fourier+attention": "2e-3",
+        "long_conv+attention": "8e-4",
+        "conv_attention": "5e-3",
+        "conv_lambda": "5e-3",
+        "conv_circular": "5e-3",
     },
 }
 
