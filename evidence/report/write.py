@@ -197,8 +197,13 @@ def mixed(findings: Iterable[Finding]) -> Iterator[str]:
             yield f"`{finding['cell']}` was resumed with other {', '.join(drifted)}."
     for (tier, kind), versions in alike.items():
         if len(versions) > 1:
-            listed = "; ".join(f"{', '.join(cells)}: {version}" for version, cells in versions.items())
+            listed = "; ".join(f"{named(cells)}: {version}" for version, cells in versions.items())
             yield f"{tier} has {len(versions)} {kind} ({listed})."
+
+
+def named(cells: Sequence[str]) -> str:
+    """Returns the names of a few cells, or the number of many cells with one name as an example."""
+    return ", ".join(cells) if len(cells) <= NAMED else f"{len(cells)} cells, for example {cells[0]}"
 
 
 def tiers(ledger: Ledger) -> list[str]:

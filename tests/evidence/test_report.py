@@ -91,6 +91,8 @@ def test_a_report_does_not_pass_over_different_code() -> None:
     assert not list(write.mixed([found("a", "x"), found("b", "x")]))
     (said,) = write.mixed([found("a", "x"), found("b", "y"), found("c", "x")])
     assert "2 versions of the code (a, c: source x; b: source y)" in said
+    (said,) = write.mixed([found("a", "x"), *(found(f"b{i}", "y") for i in range(30))])
+    assert "2 versions of the code (a: source x; 30 cells, for example b0: source y)" in said
     (said,) = write.mixed([found("a", "x"), found("b", "x", rows="other")])
     assert "2 test sets of imdb, split 0, data.vocab=9 (a: z; b: other)" in said
     (said,) = write.mixed([found("a", "x", drift=("device",))])
