@@ -66,10 +66,10 @@ def _best_rates(
 
 
 def main() -> None:
-    """Prints the best learning rates of all groups whose trials are finished."""
+    """Prints the best learning rates of all groups whose trials are finished, in the order of the networks."""
     root = paths.given(".")
-    print(skill_rates(root))
-    print(language_rates(root))
+    for group, best in (skill_rates(root) | language_rates(root)).items():
+        print(group, *best.values())
 
 
 if __name__ == "__main__":
