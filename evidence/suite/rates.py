@@ -66,10 +66,10 @@ def _best_rates(
 
 
 def main() -> None:
-    """Prints the best learning rates of all groups whose trials are finished, in the order of the networks."""
+    """Prints the best learning rates of all groups whose trials are finished."""
     root = paths.given(".")
     for group, best in (skill_rates(root) | language_rates(root)).items():
-        print(group, *best.values())
+        print(group, *(f"{network}={rate}" for network, rate in best.items()))
 
 
 if __name__ == "__main__":
