@@ -38,7 +38,7 @@ from fourier_attn.train.training_run import Run
 IMAGES = 3840  # of an epoch
 
 
-class Interleaved:
+class TimedValidation:
     """Validates after each epoch, and then runs the epoch's steps again, without the loop around them."""
 
     def __init__(self):
@@ -86,7 +86,7 @@ def loop() -> tuple[list[dict[str, Any]], Run]:
     config.data.dir, config.data.train_examples = flags.FLAGS.data_dir, flags.FLAGS.examples
     config.train.epochs, config.train.patience = flags.FLAGS.epochs, 0
     with tempfile.TemporaryDirectory() as directory:
-        run, timed = Run(InitialWeights(config), Path(directory), StopSignals()), Interleaved()
+        run, timed = Run(InitialWeights(config), Path(directory), StopSignals()), TimedValidation()
         with mock.patch.object(training, "validate", timed):
             train_only(run)
     ratios = [a / b - 1 for a, b in zip(timed.loop[1:], timed.bare[1:], strict=True)]

@@ -91,7 +91,7 @@ TITLES = {
     "pixels": "CIFAR-10 as 1,024 grey values, 600 steps",
     "settings": "Hyperparameter trials on a separate validation split (seed 100)",
 }
-NAMED = 12  # models in a note
+NAMED = 12  # models, or cells, in a note
 READING = """
 ## How to read this report
 
@@ -197,11 +197,11 @@ def mixed(findings: Iterable[Finding]) -> Iterator[str]:
             yield f"`{finding['cell']}` was resumed with other {', '.join(drifted)}."
     for (tier, kind), versions in alike.items():
         if len(versions) > 1:
-            listed = "; ".join(f"{named(cells)}: {version}" for version, cells in versions.items())
+            listed = "; ".join(f"{list_cells(cells)}: {version}" for version, cells in versions.items())
             yield f"{tier} has {len(versions)} {kind} ({listed})."
 
 
-def named(cells: Sequence[str]) -> str:
+def list_cells(cells: Sequence[str]) -> str:
     """Returns the names of a few cells, or the number of many cells with one name as an example."""
     return ", ".join(cells) if len(cells) <= NAMED else f"{len(cells)} cells, for example {cells[0]}"
 

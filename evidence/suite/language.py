@@ -1,7 +1,7 @@
 """Lists language models that have equally many parameters and read the same tokens.
 
 python -m evidence.suite.train --tier=lm_rates     # trials
-python -m evidence.suite.rates                     # prints RATES, as the trials say
+python -m evidence.suite.rates                     # prints the rates in RATES
 python -m evidence.suite.train --tier=lm_equal
 
 All networks pass once over WikiText-2. Causal ones predict the next token, masked ones the masked tokens.

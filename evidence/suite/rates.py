@@ -69,7 +69,7 @@ def main() -> None:
     """Prints the best learning rates of all groups whose trials are finished."""
     root = paths.given(".")
     for group, best in (skill_rates(root) | language_rates(root)).items():
-        print(group, *(f"{network}={rate}" for network, rate in best.items()))
+        print(f"{group}:", *(f"{network}={rate}" for network, rate in best.items()))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Lists the networks that learn the skills: equal trials for each mixer, then seeds at its best rate.
 
 python -m evidence.suite.train --tier=skill_rates      # trials
-python -m evidence.suite.rates                         # prints TUNED, as the trials say
+python -m evidence.suite.rates                         # prints the rates in TUNED
 python -m evidence.suite.train --tier=skills,recall_equal,recall_pairs
 """
 
@@ -26,23 +26,32 @@ NETWORKS = {
     "conv_circular": 0.030,
 }
 TRIED = ("8e-4", "2e-3", "5e-3")  # learning rates
-SEEDS = {"recall": 5, "selective_copy": 3, "sort": 3}  # tasks without finished trials have one
 SOLVED = 0.95  # accuracy from which a task counts as solved
 # Pairs of keys and values, and the length of the sequence. Task `recall` has 8 pairs.
 PAIRS = {4: 64, 16: 64, 32: 128, 64: 256}
 
-# The learning rate of each network, in the order of NETWORKS: the best one in its trials, the smallest of
-# equal ones. A task whose trials are not finished has two networks at the rate in UNTUNED.
+# Tasks with finished trials, and the learning rate of each network on them: the best one in its trials, the
+# smallest of equal ones. On the other tasks, two networks have the default rate.
+TUNED_TASKS = ("recall", "selective_copy", "sort")
 TUNED = {
-    "recall": "5e-3 5e-3 2e-3 5e-3 2e-3 5e-3 5e-3 5e-3 5e-3 8e-4 8e-4 5e-3 8e-4",
-    "selective_copy": "2e-3 2e-3 5e-3 5e-3 5e-3 5e-3 5e-3 5e-3 2e-3 8e-4 5e-3 5e-3 5e-3",
-    "sort": "8e-4 8e-4 5e-3 5e-3 5e-3 2e-3 5e-3 2e-3 5e-3 8e-4 8e-4 5e-3 8e-4",
+    "identity": ("5e-3", "2e-3", "8e-4"),
+    "token_conv": ("5e-3", "2e-3", "8e-4"),
+    "conv_fourier": ("2e-3", "5e-3", "5e-3"),
+    "conv_random": ("5e-3", "5e-3", "5e-3"),
+    "conv_global_filter": ("2e-3", "5e-3", "5e-3"),
+    "conv_long_conv": ("5e-3", "5e-3", "2e-3"),
+    "conv_afno": ("5e-3", "5e-3", "5e-3"),
+    "conv_linear": ("5e-3", "5e-3", "2e-3"),
+    "fourier+attention": ("5e-3", "2e-3", "5e-3"),
+    "long_conv+attention": ("8e-4", "8e-4", "8e-4"),
+    "conv_attention": ("8e-4", "5e-3", "8e-4"),
+    "conv_lambda": ("5e-3", "5e-3", "5e-3"),
+    "conv_circular": ("8e-4", "5e-3", "8e-4"),
 }
-UNTUNED = {"identity": "2e-3", "conv_attention": "2e-3"}
-RATES = {
-    task: dict(zip(NETWORKS, TUNED[task].split(), strict=True)) if task in TUNED else UNTUNED
-    for task in SKILLS
-}
+UNTUNED = ("identity", "conv_attention")
+RATES = {task: dict.fromkeys(UNTUNED, "2e-3") for task in SKILLS}
+for i, task in enumerate(TUNED_TASKS):
+    RATES[task] = {network: rates[i] for network, rates in TUNED.items()}
 
 EPOCHS = 8  # of every network, 250 steps each
 # Epochs with the FLOPs that `conv_attention` has in 8, by the counts of evidence.suite.flops.
@@ -61,6 +70,13 @@ EPOCHS_AT_EQUAL_FLOPS = {
 # Networks with more parameters than the others. With heads of width 64 / 8 they have about as many.
 WIDE_HEADS = ("conv_attention", "long_conv+attention", "fourier+attention")
 NARROW = (("model.mixer.head_width", "split"),)
+
+
+def seeds(task: str) -> int:
+    """Returns the number of seeds of each network on a task. A task without finished trials has one."""
+    if task == "recall":
+        return 5
+    return 3 if task in TUNED_TASKS else 1
 
 
 def trials() -> tuple[Model, ...]:
@@ -88,7 +104,7 @@ def chosen() -> tuple[Model, ...]:
             f"{task}-{network}",
             NETWORKS[network],
             f"configs/skills.py:{network}-{task}",
-            SEEDS.get(task, 1),
+            seeds(task),
             (("optim.learning_rate", rate),),
             task,
         )

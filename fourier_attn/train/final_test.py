@@ -20,7 +20,7 @@ from fourier_attn.train.evaluate import (
 from fourier_attn.train.training_run import Run
 
 
-def evaluate(run: Run) -> dict[str, Any]:
+def evaluate_test_splits(run: Run) -> dict[str, Any]:
     """Evaluates the test splits with the best weights, and returns the metrics of the test set.
 
     It writes the metrics of all splits and their answers. A split whose labels are not public (-1) has
@@ -38,7 +38,7 @@ def evaluate(run: Run) -> dict[str, Any]:
         if name == "test" and run.splits.in_train.any() and "accuracy" in results[name]:
             results[name] |= accuracy_without(run.splits.in_train, answers, batches.labels)
         write_answers(run, name, answers, batches)
-    seconds = round(run.seconds(), 1) if run.resumed_at == 0 else None  # else unknown
+    seconds = round(run.seconds_elapsed(), 1) if run.resumed_at == 0 else None  # else unknown
     results["test"] |= {"parameters": run.parameters(), "seconds": seconds}
     for name, values in results.items():
         run.write(name, epoch, values)

@@ -38,7 +38,7 @@ def train(run: Run, allow_drift: Iterable[str] = ()) -> dict[str, Any]:
     try:
         run.introduce()
         train_epochs(run)
-        result = final_test.evaluate(run)
+        result = final_test.evaluate_test_splits(run)
         if run.writer:
             run.writer.sync()
         tqdm.write(f"Everything is in {run.directory}\n{summary(result)}")
@@ -85,7 +85,7 @@ def train_epochs(run: Run) -> None:
                     run.save(CheckpointId(run.step, regular=run.updated()))
             run.poll()  # after this step's metrics and checkpoint, which a resumed run does not write again
     if run.step < run.steps:
-        tqdm.write(stopped_early(run))
+        tqdm.write(describe_early_stopping(run))
     run.checkpoints.wait()  # the last state must be on the disk before the metrics that finish the run
 
 
@@ -114,7 +114,7 @@ def validate(run: Run) -> None:
     validated = [f"{name.replace('_', ' ')} {show(validation, name)}" for name in names]
     tqdm.write(
         f"epoch {epoch:<4}  train {' '.join(trained)}   validation {' '.join(validated)}   "
-        f"{run.seconds():.0f} s{new_best(run)}"
+        f"{run.seconds_elapsed():.0f} s{describe_best(run)}"
     )
     run.clock = Clock(run.step)
 
@@ -159,7 +159,7 @@ def training_metrics(run: Run) -> dict[str, Any]:
     return means | {"learning_rate": rate, "memory_gib": memory.used_gib()} | speed
 
 
-def new_best(run: Run) -> str:
+def describe_best(run: Run) -> str:
     """Returns "   best accuracy so far" after the best validation; "" after any other."""
     better = np.atleast_1d(sharding.to_host(run.state.epochs_since_best)) == 0
     if not better.any():
@@ -168,8 +168,8 @@ def new_best(run: Run) -> str:
     return f"   best {run.metric.replace('_', ' ')} so far{seeds}"
 
 
-def stopped_early(run: Run) -> str:
-    """Returns the line about early stopping."""
+def describe_early_stopping(run: Run) -> str:
+    """Returns a message with the best score on validation and its epoch, after early stopping."""
     stale, scores = sharding.to_host((run.state.epochs_since_best, run.state.best_score))
     epochs = sorted({int(run.step // run.per_epoch - each) for each in np.atleast_1d(stale)})
     best = show({run.metric: monitor.sign(run.metric) * float(np.mean(scores))}, run.metric)

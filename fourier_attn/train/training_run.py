@@ -257,8 +257,8 @@ class Run:
         """Returns the number of parameters of one network."""
         return sum(p.size for p in jax.tree.leaves(self.state.params)) // self.seeds
 
-    def seconds(self) -> float:
-        """Returns the time since this process began the run."""
+    def seconds_elapsed(self) -> float:
+        """Returns the seconds since this process created the run."""
         return time.perf_counter() - self.began
 
     def poll(self) -> None:

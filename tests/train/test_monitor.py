@@ -124,7 +124,7 @@ def test_a_new_optimum_is_announced(before: Any, score: Any, said: str) -> None:
     state = step.State(counter, params, (), {}, params, low, counter, counter, counter)
     run = object.__new__(training_run.Run)
     run.state, run.metric = step.close_epoch(state, np.asarray(score, np.float32)), "loss"
-    assert loop.new_best(run) == said
+    assert loop.describe_best(run) == said
 
 
 @pytest.mark.slow

@@ -170,7 +170,7 @@ def test_early_stopping_is_announced(stale: Any, score: Any, said: str) -> None:
     run = object.__new__(training_run.Run)
     run.state, run.step, run.per_epoch, run.metric, run.config = state, 30, 6, "accuracy", c
     line = f"stopped     accuracy on validation has not improved for train.patience=3 epochs: {said}"
-    assert loop.stopped_early(run) == line
+    assert loop.describe_early_stopping(run) == line
 
 
 @pytest.mark.parametrize(
