@@ -95,9 +95,9 @@ def verdict(*conditions: bool | None) -> str:
 
 
 def verdicts_table(results: Results) -> str:
-    """Tabulates the predictions with their verdicts, and the share of seeds that solve each task."""
+    """Tabulates the predictions with their verdicts, and the scores that decide them."""
     return table(
-        ["", "prediction", "verdict", "seeds that solve it"],
+        ["", "prediction", "verdict", "seeds that solve it, or means"],
         rows(*(published(results.root, tier) for tier in TIERS)),
     )
 
@@ -152,12 +152,12 @@ def rows(skills: Groups, pairs: Groups, equal: Groups) -> list[list[str]]:
             hybrids,
         ),
         _row(4, "Lambda layers do not recall.", verdict(contrary(some_solve(lambdas))), lambdas),
-        _row(
-            5,
+        [
+            "5",
             "Attention copies and sorts better than fixed weights over positions.",
             verdict(above(copying[0], copying[1:]), above(sorting[0], sorting[1:])),
-            copying,
-        ),
+            _means(copying, sorting),
+        ],
         _row(
             6,
             "`memorise` needs no mixing.",
@@ -177,6 +177,17 @@ def rows(skills: Groups, pairs: Groups, equal: Groups) -> list[list[str]]:
             on("parameters", *NARROW),
         ),
     ]
+
+
+def _means(copying: Iterable[Scores], sorting: Iterable[Scores]) -> str:
+    """Returns the mean accuracies of networks on copying and on sorting, in percent."""
+    pairs = zip(copying, sorting, strict=True)
+    known = [f"`{a.network}` {_percent(a)} and {_percent(b)}" for a, b in pairs if a.values and b.values]
+    return f"means, copying and sorting, %: {', '.join(known)}" if known else ""
+
+
+def _percent(scores: Scores) -> str:
+    return f"{100 * mean(scores):.2f}"
 
 
 def _row(number: int, prediction: str, words: str, every: Iterable[Scores]) -> list[str]:

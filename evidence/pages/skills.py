@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from evidence.pages.markdown import NOT_RUN, Results, mean_cell, table
 from evidence.suite import cells
 from evidence.suite.ledger import Finding, number, published, score
-from evidence.suite.skills import NETWORKS, PAIRS, SOLVED, TRIED
+from evidence.suite.skills import NETWORKS, PAIRS, SOLVED, TRIED, TUNED_TASKS
 from fourier_attn.config import Config
 from fourier_attn.data.loaders.skills import TRAIN
 from fourier_attn.data.skills import SKILLS, knobs_of
@@ -16,14 +16,19 @@ Groups = Mapping[str, Sequence[Finding]]  # findings of each "TASK-NETWORK", or 
 
 
 def skills_table(results: Results) -> str:
-    """Tabulates the test accuracy of networks on each task, next to that of chance.
+    """Tabulates the test accuracy of all networks on the tasks with trials, next to that of chance."""
+    return accuracies(_on(results, tuned=True))
 
-    A network that was trained on `recall` alone has no row. `recall_table` has its result, and the open
-    questions list its missing runs.
-    """
+
+def untuned_table(results: Results) -> str:
+    """Tabulates the test accuracy of two networks on the tasks without trials, next to that of chance."""
+    return accuracies(_on(results, tuned=False))
+
+
+def _on(results: Results, tuned: bool) -> Groups:
+    """Returns the findings of tier `skills` on the tasks with trials, or on those without."""
     groups = published(results.root, "skills")
-    known = {name.partition("-")[2] for name in groups if not name.startswith("recall-")}
-    return accuracies({name: found for name, found in groups.items() if name.partition("-")[2] in known})
+    return {name: each for name, each in groups.items() if (name.partition("-")[0] in TUNED_TASKS) == tuned}
 
 
 def recall_table(results: Results) -> str:

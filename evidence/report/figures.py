@@ -218,22 +218,22 @@ def forest(verdicts: Sequence[Verdict]) -> Figure:
 def task_map(groups: Groups) -> Figure:
     """Plots the mean test accuracy of each network on each skill as a map, in percent.
 
+    Skills on which networks are missing are left out.
+
     Args:
       groups: the findings of each "TASK-NETWORK", one for each seed.
     """
-    names = {tuple(name.split("-")) for name in groups}
-    tasks = [task for task in SKILLS if any(task == each for each, _ in names)]
-    networks = [network for network in NETWORKS if any(network == each for _, each in names)]
+    networks = [network for network in NETWORKS if any(name.endswith(f"-{network}") for name in groups)]
+    tasks = [task for task in SKILLS if all(f"{task}-{network}" in groups for network in networks)]
     figure = style.figure(height=0.22 * len(networks) + 1.0)
     axes = figure.subplots()
     means = np.full((len(networks), len(tasks)), np.nan)
     for row, network in enumerate(networks):
         for column, task in enumerate(tasks):
-            if findings := groups.get(f"{task}-{network}"):
-                mean = 100 * float(np.mean([score(finding) for finding in findings]))
-                means[row, column] = mean
-                colour = "white" if mean < 60 else "black"
-                axes.text(column, row, f"{mean:.0f}", ha="center", va="center", color=colour)
+            mean = 100 * float(np.mean([score(finding) for finding in groups[f"{task}-{network}"]]))
+            means[row, column] = mean
+            colour = "white" if mean < 60 else "black"
+            axes.text(column, row, f"{mean:.0f}", ha="center", va="center", color=colour)
     axes.imshow(means, vmin=0, vmax=100, cmap=style.SEQUENTIAL, aspect="auto")
     axes.set_xticks(range(len(tasks)), [task.replace("_", "\n") for task in tasks])
     axes.set_yticks(range(len(networks)), networks)

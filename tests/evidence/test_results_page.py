@@ -15,7 +15,7 @@ from evidence.pages.values import VALUES
 from evidence.report import glue
 from evidence.suite.ledger import Finding, published, score
 from evidence.suite.pretraining import GLUE
-from evidence.suite.skills import RATES, SOLVED
+from evidence.suite.skills import NETWORKS, RATES, SOLVED, TRIED
 from evidence.suite.statistics import welch_interval
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
@@ -51,7 +51,7 @@ def test_verdicts_in_words_agree_with_the_intervals() -> None:
     fnet, circular = numbers("joules-fnet"), numbers("joules-circular")
     said = {
         "recalls almost every value": recall[1] > 95,
-        "it recalls none": no_recall[2] < 1,
+        "Without mixing (`identity`), it recalls none": no_recall[2] < 1,
         "The interval includes zero": low < 0 < high,
         "It narrowly passes a pre-registered test of non-inferiority": found["circular-1d against attention"]
         == "not worse",
@@ -103,6 +103,52 @@ def test_sentences_on_other_pages_agree_with_the_results() -> None:
         text = " ".join((ROOT / "docs" / f"{page}.md").read_text().split())
         assert sentence in text, sentence
         assert holds, sentence
+
+
+def test_sentences_on_other_skills_agree_with_the_results() -> None:
+    text = " ".join((ROOT / "docs" / "skills.md").read_text().split())
+    groups = published(ROOT, "skills")
+    scores = {name: [score(each) for each in group] for name, group in groups.items()}
+
+    def solving(task: str) -> set[str]:
+        return {name for name in NETWORKS if min(scores[f"{task}-{name}"]) >= SOLVED}
+
+    def means(task: str) -> dict[str, float]:
+        return {name: mean(scores[f"{task}-{name}"]) for name in NETWORKS}
+
+    copying, ranks = means("selective_copy"), sorted(NETWORKS, key=means("selective_copy").__getitem__)
+    high = [name for name in NETWORKS if RATES["selective_copy"][name] == TRIED[-1]]
+    said = {
+        "Only `long_conv+attention` solves it, with all seeds.": solving("selective_copy")
+        == {name for name in NETWORKS if max(scores[f"selective_copy-{name}"]) >= SOLVED}
+        == {"long_conv+attention"},
+        "Circular attention comes next.": ranks[-2] == "conv_circular",
+        "is close to those of lambda layers and `fourier+attention`": set(ranks[-5:-2])
+        == {"conv_attention", "conv_lambda", "fourier+attention"},
+        "`identity` and `token_conv` stay at chance.": max(copying["identity"], copying["token_conv"]) < 0.08,
+        "The best learning rate of most networks is the highest": len(high) > len(NETWORKS) / 2,
+        "all mixers but Fourier and random mixing solve it with all seeds. `fourier+attention` solves it": (
+            set(NETWORKS) - solving("sort") == {"identity", "token_conv", "conv_fourier", "conv_random"}
+        ),
+        "So do all networks but `fourier+attention`, with all seeds.": set(NETWORKS) - solving("memorise")
+        == {"fourier+attention"},
+        "Attention copies better than the three mixers": copying["conv_attention"]
+        > max(copying[name] for name in ("conv_fourier", "conv_linear", "conv_long_conv")),
+        "but two of them sort as well as attention": {
+            name
+            for name in ("conv_fourier", "conv_linear", "conv_long_conv")
+            if means("sort")[name] >= means("sort")["conv_attention"] - 1e-4
+        }
+        == {"conv_linear", "conv_long_conv"},
+        "`identity` is far above chance on two tasks only.": {
+            task for task in RATES if mean(scores[f"{task}-identity"]) > 0.2
+        }
+        == {"memorise", "sort"},
+    }
+    for sentence, holds in said.items():
+        assert sentence in text, sentence
+        assert holds, sentence
+    assert "Only a hybrid solves it" in PAGE
 
 
 def test_the_page_on_fnet_says_how_the_failed_run_of_size_mini_counts() -> None:

@@ -60,3 +60,16 @@ def test_equal_flops_and_parameters_are_judged_by_their_own_tier() -> None:
     equal["flops-conv_linear"] = [finding(0.51)]
     equal["parameters-conv_attention"] = [finding(1.0)] * 2
     assert [row[2] for row in predictions.rows({}, {}, equal)[6:]] == ["fails", "open"]
+
+
+def test_copying_and_sorting_are_judged_by_means() -> None:
+    names = ("conv_attention", "conv_fourier", "conv_linear", "conv_long_conv")
+    skills = {f"{task}-{name}": [finding(0.7)] * 3 for task in ("selective_copy", "sort") for name in names}
+    skills["selective_copy-conv_attention"] = skills["sort-conv_attention"] = [finding(0.8)] * 3
+    row = predictions.rows(skills, {}, {})[4]
+    assert (row[2], "`conv_attention` 80.00 and 80.00, `conv_fourier` 70.00" in row[3]) == ("holds", True)
+    skills["sort-conv_linear"] = [finding(0.8)] * 3
+    assert predictions.rows(skills, {}, {})[4][2] == "fails"
+    skills["sort-conv_linear"] = [finding(0.7)] * 2
+    row = predictions.rows(skills, {}, {})[4]
+    assert row[2] == "open"

@@ -32,13 +32,22 @@ def test_a_column_has_the_chance_of_its_task_and_says_what_was_not_run() -> None
     assert f"| `conv_attention` | {NOT_RUN} | 100.0 (1) |" in lines
 
 
-def test_the_page_leaves_out_networks_with_recall_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their rows would say nothing but "not yet run", which belongs to the open questions."""
-    names = ("recall-identity", "recall-conv_linear", "induction-identity")
+def test_tasks_with_and_without_trials_have_their_own_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one table, the columns of tasks without trials would say nothing but "not yet run"."""
+    monkeypatch.setattr(skills, "TUNED_TASKS", ("recall", "sort"))
+    names = (
+        "recall-identity",
+        "sort-identity",
+        "recall-conv_linear",
+        "sort-conv_linear",
+        "induction-identity",
+    )
     monkeypatch.setattr(skills, "published", lambda *_: {name: [found("", 1.0)] for name in names})
-    text = skills.skills_table(Results(ROOT))
-    assert text.count("100.0 (1)") == 2
-    assert NOT_RUN not in text
+    tuned, untuned = skills.skills_table(Results(ROOT)), skills.untuned_table(Results(ROOT))
+    assert tuned.splitlines()[0] == "| network | `recall` | `sort` |"
+    assert untuned.splitlines()[0] == "| network | `induction` |"
+    assert (tuned.count("100.0 (1)"), untuned.count("100.0 (1)")) == (4, 1)
+    assert NOT_RUN not in tuned + untuned
 
 
 def test_the_share_of_seeds_that_solve_a_task_has_an_interval_and_a_step() -> None:
