@@ -154,6 +154,7 @@ REPORTS = {  # reports with all seeds, by table
     **dict.fromkeys(("articles", "bytes", "self-pretraining"), "results/evidence/imdb/report.md"),
     **dict.fromkeys(("lm-causal", "lm-masked"), "results/evidence/lm_equal/report.md"),
     **{name: f"results/evidence/{name}/report.md" for name in ("sst2", "listops", "recall", "skills")},
+    "skills-untuned": "results/evidence/skills/report.md",
     **{
         f"images-{name}": f"results/evidence/{name}/report.md"
         for name in ("fashion_mnist", "cifar10", "shapes", "pixels")

@@ -23,6 +23,8 @@ WHOLE = (
     "engine-presets",
     "programs",
     "skills",
+    "skill-predictions",
+    "pretrained",
     *FIELD,
 )  # never folded
 PROVENANCE = "docs/provenance.md"
@@ -36,10 +38,6 @@ ROWS: dict[str, tuple[str, ...]] = {
     "starts": ("`fnet`", "`attention`", "`circular-1d`", "`circular-3x3`", "`lambda`", "`identity`"),
     "matrices": ("`attention`", "`circular`", "`lambda`", "`fourier`", "`global_filter`", "`identity`"),
     "properties": ("`attention`", "`circular`", "`lambda`", "`fourier`", "`global_filter`", "`token_conv`"),
-    "pretrained": (
-        *("`fnet-mini`", "`fnet-tiny`", "`hybrid-mini`"),
-        *("`hybrid-3-tiny`", "`bert-mini`", "`random-tiny`"),
-    ),
     "images-fashion_mnist": (
         *("`global_filter`", "`lambda-3`", "`token_conv`"),
         *("`identity`", "`attention`", "`fourier`"),

@@ -17,17 +17,21 @@ Groups = Mapping[str, Sequence[Finding]]  # findings of each "TASK-NETWORK", or 
 
 def skills_table(results: Results) -> str:
     """Tabulates the test accuracy of all networks on the tasks with trials, next to that of chance."""
-    return accuracies(_on(results, tuned=True))
+    return accuracies(_on(published(results.root, "skills"), tuned=True))
 
 
 def untuned_table(results: Results) -> str:
     """Tabulates the test accuracy of two networks on the tasks without trials, next to that of chance."""
-    return accuracies(_on(results, tuned=False))
+    return accuracies(_on(published(results.root, "skills"), tuned=False))
 
 
-def _on(results: Results, tuned: bool) -> Groups:
+def both_tables(groups: Groups) -> str:
+    """Tabulates the test accuracy on the tasks with trials, and then on those without."""
+    return "\n\n".join(accuracies(_on(groups, tuned)) for tuned in (True, False))
+
+
+def _on(groups: Groups, tuned: bool) -> Groups:
     """Returns the findings of tier `skills` on the tasks with trials, or on those without."""
-    groups = published(results.root, "skills")
     return {name: each for name, each in groups.items() if (name.partition("-")[0] in TUNED_TASKS) == tuned}
 
 

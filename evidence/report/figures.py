@@ -218,7 +218,7 @@ def forest(verdicts: Sequence[Verdict]) -> Figure:
 def task_map(groups: Groups) -> Figure:
     """Plots the mean test accuracy of each network on each skill as a map, in percent.
 
-    Skills on which networks are missing are left out.
+    Skills on which not all networks have been trained are left out.
 
     Args:
       groups: the findings of each "TASK-NETWORK", one for each seed.
@@ -227,13 +227,13 @@ def task_map(groups: Groups) -> Figure:
     tasks = [task for task in SKILLS if all(f"{task}-{network}" in groups for network in networks)]
     figure = style.figure(height=0.22 * len(networks) + 1.0)
     axes = figure.subplots()
-    means = np.full((len(networks), len(tasks)), np.nan)
-    for row, network in enumerate(networks):
-        for column, task in enumerate(tasks):
-            mean = 100 * float(np.mean([score(finding) for finding in groups[f"{task}-{network}"]]))
-            means[row, column] = mean
-            colour = "white" if mean < 60 else "black"
-            axes.text(column, row, f"{mean:.0f}", ha="center", va="center", color=colour)
+    scores = [
+        [[score(each) for each in groups[f"{task}-{network}"]] for task in tasks] for network in networks
+    ]
+    means = np.array([[100 * np.mean(seeds) for seeds in row] for row in scores])
+    for (row, column), mean in np.ndenumerate(means):
+        colour = "white" if mean < 60 else "black"
+        axes.text(column, row, f"{mean:.0f}", ha="center", va="center", color=colour)
     axes.imshow(means, vmin=0, vmax=100, cmap=style.SEQUENTIAL, aspect="auto")
     axes.set_xticks(range(len(tasks)), [task.replace("_", "\n") for task in tasks])
     axes.set_yticks(range(len(networks)), networks)

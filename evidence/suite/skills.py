@@ -48,10 +48,10 @@ TUNED = {
     "conv_lambda": ("5e-3", "5e-3", "8e-4", "5e-3"),
     "conv_circular": ("8e-4", "5e-3", "8e-4", "8e-4"),
 }
-UNTUNED = ("identity", "conv_attention")
-RATES = {task: dict.fromkeys(UNTUNED, "2e-3") for task in SKILLS}
-for i, task in enumerate(TUNED_TASKS):
-    RATES[task] = {network: rates[i] for network, rates in TUNED.items()}
+UNTUNED = {"identity": "2e-3", "conv_attention": "2e-3"}
+RATES = dict.fromkeys(SKILLS, UNTUNED) | {
+    task: {network: rates[i] for network, rates in TUNED.items()} for i, task in enumerate(TUNED_TASKS)
+}
 
 EPOCHS = 8  # of every network, 250 steps each
 # Epochs with the FLOPs that `conv_attention` has in 8, by the counts of evidence.suite.flops.
@@ -130,7 +130,7 @@ def harder() -> tuple[Model, ...]:
             "recall",
         )
         for pairs, length in PAIRS.items()
-        for network, rate in RATES.get("recall", {}).items()
+        for network, rate in RATES["recall"].items()
     )
 
 

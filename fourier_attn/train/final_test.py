@@ -54,6 +54,7 @@ def write_answers(run: Run, name: str, answers: np.ndarray, batches: Split) -> N
     For language models nothing is written.
 
     Args:
+      run: the run.
       name: name of the split.
       answers: results of `evaluate_split`.
       batches: the split.

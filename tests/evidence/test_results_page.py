@@ -11,9 +11,10 @@ from conftest import ROOT
 from evidence.pages import open_questions, values
 from evidence.pages.claims import CONTROL, SUPPORTED, share_of_glue, verdicts
 from evidence.pages.markdown import Results, table
+from evidence.pages.skill_predictions import MATRICES
 from evidence.pages.values import VALUES
 from evidence.report import glue
-from evidence.suite.ledger import Finding, published, score
+from evidence.suite.ledger import Finding, number, published, score
 from evidence.suite.pretraining import GLUE
 from evidence.suite.skills import NETWORKS, RATES, SOLVED, TRIED
 from evidence.suite.statistics import welch_interval
@@ -117,29 +118,35 @@ def test_sentences_on_other_skills_agree_with_the_results() -> None:
         return {name: mean(scores[f"{task}-{name}"]) for name in NETWORKS}
 
     copying, ranks = means("selective_copy"), sorted(NETWORKS, key=means("selective_copy").__getitem__)
-    high = [name for name in NETWORKS if RATES["selective_copy"][name] == TRIED[-1]]
+    slow = [("sort", "conv_fourier"), ("sort", "conv_random"), ("memorise", "fourier+attention")]
+    slow += [("selective_copy", name) for name in ("conv_attention", "conv_circular", "conv_lambda")]
+    (trial,) = published(ROOT, "skill_rates")["memorise-fourier+attention-rate-5e-3"]
     said = {
         "Only `long_conv+attention` solves it, with all seeds.": solving("selective_copy")
         == {name for name in NETWORKS if max(scores[f"selective_copy-{name}"]) >= SOLVED}
         == {"long_conv+attention"},
-        "Circular attention comes next.": ranks[-2] == "conv_circular",
-        "is close to those of lambda layers and `fourier+attention`": set(ranks[-5:-2])
-        == {"conv_attention", "conv_lambda", "fourier+attention"},
+        "Circular attention has the next highest mean.": ranks[-2] == "conv_circular",
+        "vary from 73 to 85 %": [round(100 * f(scores["selective_copy-conv_attention"])) for f in (min, max)]
+        == [73, 85],
         "`identity` and `token_conv` stay at chance.": max(copying["identity"], copying["token_conv"]) < 0.08,
-        "The best learning rate of most networks is the highest": len(high) > len(NETWORKS) / 2,
-        "all mixers but Fourier and random mixing solve it with all seeds. `fourier+attention` solves it": (
+        "except Fourier mixing, random mixing and a second `token_conv`. `fourier+attention` solves it": (
             set(NETWORKS) - solving("sort") == {"identity", "token_conv", "conv_fourier", "conv_random"}
+        ),
+        "Some networks do not solve a task here and are best at 0.005": all(
+            RATES[task][name] == TRIED[-1] for task, name in slow
         ),
         "So do all networks but `fourier+attention`, with all seeds.": set(NETWORKS) - solving("memorise")
         == {"fourier+attention"},
-        "Attention copies better than the three mixers": copying["conv_attention"]
-        > max(copying[name] for name in ("conv_fourier", "conv_linear", "conv_long_conv")),
-        "but two of them sort as well as attention": {
-            name
-            for name in ("conv_fourier", "conv_linear", "conv_long_conv")
-            if means("sort")[name] >= means("sort")["conv_attention"] - 1e-4
-        }
-        == {"conv_linear", "conv_long_conv"},
+        "less than 80 % with each of the three new seeds": max(scores["memorise-fourier+attention"]) < 0.8,
+        "93.5 % in its trial": round(100 * number(trial["validation"][-1]), 1) == 93.5,
+        "exactly as many correct answers as `conv_long_conv`": means("sort")["conv_attention"]
+        == means("sort")["conv_long_conv"],
+        "the mean of attention is above those of the three": copying["conv_attention"]
+        > max(copying[name] for name in MATRICES),
+        "is within the variation of the seeds": welch_interval(
+            *(scores[f"selective_copy-{name}"] for name in ("conv_attention", "conv_linear"))
+        )[1]
+        < 0,
         "`identity` is far above chance on two tasks only.": {
             task for task in RATES if mean(scores[f"{task}-identity"]) > 0.2
         }
@@ -148,7 +155,7 @@ def test_sentences_on_other_skills_agree_with_the_results() -> None:
     for sentence, holds in said.items():
         assert sentence in text, sentence
         assert holds, sentence
-    assert "Only a hybrid solves it" in PAGE
+    assert "In 2,000 steps, only a hybrid solves it" in PAGE
 
 
 def test_the_page_on_fnet_says_how_the_failed_run_of_size_mini_counts() -> None:
@@ -174,9 +181,11 @@ def test_the_page_on_fnet_says_how_the_failed_run_of_size_mini_counts() -> None:
     other = np.nanmean([glue.score(each) for each in groups["cola-bert-mini"]])
     assert "the lower end of its interval is barely above 97 %" in text
     assert 0.97 < low("hybrid-mini", float(other)) < 0.971
-    assert "In size mini, FNet has the highest mean." in text
+    assert "In size mini, FNet has the highest mean, mostly because of STS-B." in text
     mini, tiny = (means(name, float(other)).mean() for name in ("hybrid-mini", "hybrid-3-tiny"))
-    assert max(mini, means("bert-mini", float(other)).mean()) < means("fnet-mini", 0).mean()
+    lead = means("fnet-mini", 0).mean() - max(mini, means("bert-mini", float(other)).mean())
+    stsb = [mean(score(each) for each in groups[f"stsb-{name}-mini"]) for name in ("fnet", "hybrid", "bert")]
+    assert (stsb[0] - max(stsb[1:])) / len(GLUE) > lead / 2 > 0
     assert "The mean of the hybrid is not above that of `hybrid-3-tiny`" in text
     assert mini <= tiny
 

@@ -37,7 +37,7 @@ def finding(accuracy: float) -> dict[str, Any]:
 def test_lambda_layers_that_recall_once_contradict_their_prediction() -> None:
     skills = {"recall-conv_lambda": [finding(0.14), finding(0.97)]}
     row = predictions.rows(skills, {}, {})[3]
-    assert row == ["4", "Lambda layers do not recall.", "fails", "`conv_lambda` 1 of 2"]
+    assert row == ["4", "Lambda layers do not recall.", "fails", "seeds that solve it: `conv_lambda` 1 of 2"]
     assert [line[2] for line in predictions.rows({}, {}, {})] == ["open"] * 8
 
 
@@ -63,11 +63,11 @@ def test_equal_flops_and_parameters_are_judged_by_their_own_tier() -> None:
 
 
 def test_copying_and_sorting_are_judged_by_means() -> None:
-    names = ("conv_attention", "conv_fourier", "conv_linear", "conv_long_conv")
+    names = ("conv_attention", *predictions.MATRICES)
     skills = {f"{task}-{name}": [finding(0.7)] * 3 for task in ("selective_copy", "sort") for name in names}
     skills["selective_copy-conv_attention"] = skills["sort-conv_attention"] = [finding(0.8)] * 3
     row = predictions.rows(skills, {}, {})[4]
-    assert (row[2], "`conv_attention` 80.00 and 80.00, `conv_fourier` 70.00" in row[3]) == ("holds", True)
+    assert (row[2], "`conv_attention` 80.000 and 80.000, `conv_fourier` 70.000" in row[3]) == ("holds", True)
     skills["sort-conv_linear"] = [finding(0.8)] * 3
     assert predictions.rows(skills, {}, {})[4][2] == "fails"
     skills["sort-conv_linear"] = [finding(0.7)] * 2
