@@ -16,22 +16,22 @@ Groups = Mapping[str, Sequence[Finding]]  # findings of each "TASK-NETWORK", or 
 
 
 def skills_table(results: Results) -> str:
-    """Tabulates the test accuracy of all networks on the tasks with trials, next to that of chance."""
+    """Tabulates the test accuracy on the tasks with finished trials, next to that of chance."""
     return accuracies(_on(published(results.root, "skills"), tuned=True))
 
 
 def untuned_table(results: Results) -> str:
-    """Tabulates the test accuracy of two networks on the tasks without trials, next to that of chance."""
+    """Tabulates the test accuracy on the tasks without finished trials, next to that of chance."""
     return accuracies(_on(published(results.root, "skills"), tuned=False))
 
 
 def both_tables(groups: Groups) -> str:
-    """Tabulates the test accuracy on the tasks with trials, and then on those without."""
+    """Tabulates the test accuracy on the tasks with finished trials, and then on the others."""
     return "\n\n".join(accuracies(_on(groups, tuned)) for tuned in (True, False))
 
 
 def _on(groups: Groups, tuned: bool) -> Groups:
-    """Returns the findings of tier `skills` on the tasks with trials, or on those without."""
+    """Returns the findings of tier `skills` on the tasks with finished trials, or on the others."""
     return {name: each for name, each in groups.items() if (name.partition("-")[0] in TUNED_TASKS) == tuned}
 
 

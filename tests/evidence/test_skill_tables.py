@@ -10,6 +10,7 @@ from conftest import ROOT
 
 from evidence.pages import skills
 from evidence.pages.markdown import NOT_RUN, Results
+from evidence.report import figures
 from evidence.suite import rates
 from evidence.suite import skills as suite
 from evidence.suite.ledger import one_answer
@@ -48,6 +49,14 @@ def test_tasks_with_and_without_trials_have_their_own_tables(monkeypatch: pytest
     assert untuned.splitlines()[0] == "| network | `induction` |"
     assert (tuned.count("100.0 (1)"), untuned.count("100.0 (1)")) == (4, 1)
     assert NOT_RUN not in tuned + untuned
+
+
+def test_the_map_leaves_out_tasks_on_which_networks_are_missing() -> None:
+    names = ("recall-identity", "recall-conv_linear", "induction-identity")
+    (axes,) = figures.task_map({name: [found("", 0.5), found("", 1.0)] for name in names}).axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["recall"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["identity", "conv_linear"]
+    assert [text.get_text() for text in axes.texts] == ["75", "75"]
 
 
 def test_the_share_of_seeds_that_solve_a_task_has_an_interval_and_a_step() -> None:
