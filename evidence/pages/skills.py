@@ -3,13 +3,14 @@
 import statistics
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from evidence.pages.markdown import NOT_RUN, Results, mean_cell, table
 from evidence.suite import cells
 from evidence.suite.ledger import Finding, number, published, score
 from evidence.suite.skills import NETWORKS, PAIRS, SOLVED, TRIED, TUNED_TASKS
-from fourier_attn.config import Config
 from fourier_attn.data.loaders.skills import TRAIN
-from fourier_attn.data.skills import SKILLS, knobs_of
+from fourier_attn.data.skills import IGNORED, SKILLS, Knobs, knobs_of, sample
 from fourier_attn.studies.intervals import percent_range, wilson_interval
 
 Groups = Mapping[str, Sequence[Finding]]  # findings of each "TASK-NETWORK", or "PAIRS-NETWORK"
@@ -59,7 +60,7 @@ def _eight(results: Results) -> Groups:
 def accuracies(groups: Groups) -> str:
     """Tabulates the mean and standard deviation of the test accuracy: networks by tasks."""
     tasks = [task for task in SKILLS if any(f"{task}-{name}" in groups for name in NETWORKS)]
-    chances = [100 * SKILLS[task].chance(knobs_of(_config(task).data)) for task in tasks]
+    chances = [100 * SKILLS[task].chance(task_knobs(task)) for task in tasks]
     lines = [["chance", *(f"{chance:.1f}" for chance in chances)], *_rows(groups, tasks)]
     return table(["network", *(f"`{task}`" for task in tasks)], lines)
 
@@ -126,6 +127,27 @@ def pair_accuracies(groups: Groups) -> str:
     return table(["network", *(f"{pairs} pairs" for pairs in counts)], _rows(groups, counts))
 
 
+def guess_by_position(knobs: Knobs, examples: int = 50_000) -> float:
+    """Returns the accuracy on `recall` of a guess that only knows the position of the question.
+
+    Each position has a most frequent pair, because the first pairs tend to have their questions first. The
+    guess is that pair's value. Half of the sequences show the pairs, and the other half measure the accuracy.
+
+    Args:
+      knobs: options of the task; `causal` is ignored.
+      examples: number of random sequences in each half.
+    """
+    counts = np.zeros((2, knobs.length, knobs.pairs), np.int64)
+    for half, count in enumerate(counts):
+        inputs, labels = sample("recall", np.random.default_rng(half), examples, knobs._replace(causal=False))
+        values = inputs[:, 1 : 2 * knobs.pairs : 2]
+        row, position = np.nonzero(labels != IGNORED)
+        pair = np.argmax(values[row] == labels[row, position, None], axis=1)
+        np.add.at(count, (position, pair), 1)
+    shown, held_out = counts
+    return held_out[np.arange(knobs.length), shown.argmax(axis=1)].sum() / held_out.sum()
+
+
 def rates_table(groups: Groups) -> str:
     """Tabulates the validation accuracy of the trials after training, by learning rate."""
     lines = []
@@ -156,6 +178,7 @@ def _cell(findings: Sequence[Finding]) -> str:
     return mean_cell([100 * score(each) for each in findings], digits=1) if findings else NOT_RUN
 
 
-def _config(task: str) -> Config:
-    """Returns the configuration of a task at its own sizes."""
-    return next(cell for cell in cells.cells("skill_rates") if cell.task == task).read()
+def task_knobs(task: str) -> Knobs:
+    """Returns the options of a task at its own sizes."""
+    config = next(cell for cell in cells.cells("skill_rates") if cell.task == task).read()
+    return knobs_of(config.data)

@@ -17,6 +17,7 @@ from evidence.pages.measured import GPU_VALUES
 from evidence.pages.open_questions import finished_cells, open_hours
 from evidence.pages.optics_values import OPTICS_VALUES, cheapest_engine
 from evidence.pages.projected import spread
+from evidence.pages.skills import guess_by_position, task_knobs
 from evidence.report.comparisons import COMPARISONS, decide
 from evidence.report.write import answers
 from evidence.suite.cells import MODELS, TWINS
@@ -427,6 +428,7 @@ VALUES: dict[str, Callable[[Results], str]] = {
     "landing-speed": fourier_speed,
     "landing-joules": optical_energy,
     **{f"recall-lost-{bits}": partial(recall_lost, bits=bits) for bits in (3, 4, 5)},
+    "recall-by-position": lambda _: f"{100 * guess_by_position(task_knobs('recall')):.1f}",
     "parameters-attention": lambda results: parameters(results, "skills:recall-conv_attention"),
     "parameters-narrow": lambda results: parameters(results, "recall_equal:parameters-conv_attention"),
     "parameters-others": lambda results: parameters(

@@ -14,6 +14,7 @@ from evidence.report import figures
 from evidence.suite import rates
 from evidence.suite import skills as suite
 from evidence.suite.ledger import one_answer
+from fourier_attn.data.skills import Knobs
 
 # by which ml_collections reads a configuration
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
@@ -49,6 +50,15 @@ def test_tasks_with_and_without_trials_have_their_own_tables(monkeypatch: pytest
     assert untuned.splitlines()[0] == "| network | `induction` |"
     assert (tuned.count("100.0 (1)"), untuned.count("100.0 (1)")) == (4, 1)
     assert NOT_RUN not in tuned + untuned
+
+
+def test_a_guess_by_position_is_the_probability_of_the_likeliest_pair() -> None:
+    """Two pairs with two gaps: the first question has gap 1 with p = 1 / (1 + 2^(a - 1))."""
+    for power, expected in ((0.01, 1 / (1 + 2**-0.99)), (1.0, 0.5)):
+        knobs = Knobs(vocab=64, length=8, pairs=2, power=power)
+        assert skills.guess_by_position(knobs) == pytest.approx(expected, abs=0.01)
+    causal = knobs._replace(causal=True)
+    assert skills.guess_by_position(causal) == skills.guess_by_position(knobs)
 
 
 def test_the_map_leaves_out_tasks_on_which_networks_are_missing() -> None:
