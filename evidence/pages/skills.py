@@ -134,12 +134,12 @@ def guess_by_position(knobs: Knobs, examples: int = 50_000) -> float:
     guess is that pair's value. Half of the sequences show the pairs, and the other half measure the accuracy.
 
     Args:
-      knobs: options of the task; `causal` is ignored.
+      knobs: options of the task.
       examples: number of random sequences in each half.
     """
     counts = np.zeros((2, knobs.length, knobs.pairs), np.int64)
     for half, count in enumerate(counts):
-        inputs, labels = sample("recall", np.random.default_rng(half), examples, knobs._replace(causal=False))
+        inputs, labels = sample("recall", np.random.default_rng(half), examples, knobs)
         values = inputs[:, 1 : 2 * knobs.pairs : 2]
         row, position = np.nonzero(labels != IGNORED)
         pair = np.argmax(values[row] == labels[row, position, None], axis=1)
