@@ -7,9 +7,9 @@ compress, memorise, induction or sort. docs/skills.md defines the tasks. The net
 
 Command: `python -m fourier_attn.main --config=configs/skills.py:conv_attention-recall`.
 
-Expected: the tables of docs/skill_results.md, with the learning rates in `TUNED` of evidence/suite/skills.py. Set
-them by `--config.optim.learning_rate`. Zoology (arXiv 2312.04927) and MAD (arXiv 2403.17844) use other mixers
-and settings.
+Expected: the tables of docs/skill_results.md, with the learning rates in `TUNED` of
+evidence/suite/skills.py. Set them by `--config.optim.learning_rate`. Zoology (arXiv 2312.04927) and MAD
+(arXiv 2403.17844) use other mixers and settings.
 """
 
 from fourier_attn.config import Config, default
