@@ -16,15 +16,16 @@ from evidence.report.write import STARTED
 from evidence.suite import cells, skills, train
 from evidence.suite.ledger import Ledger, least_core_hours
 from fourier_attn.config import Config
-from fourier_attn.data.sources import reviews
+from fourier_attn.data.sources import pathfinder, reviews
 
-# Models of the suite that configurations without a cell are comparable with, by file.
+# Models of the suite that configurations without a cell are comparable with, by file or by file and task.
 COMPARABLE = {
     "attention": ("2", "attention"),
     "circular": ("2", "circular-1d"),
     "lambda": ("2", "lambda"),
     "mixer": ("2", "fnet"),
-    "mixer-mnist": ("fashion_mnist", "global_filter"),
+    "mixer-patches": ("fashion_mnist", "global_filter"),
+    "attention-pathfinder": ("pixels", "attention"),
     "fnet_vit": ("fashion_mnist", "fourier"),
     "lambda_vit": ("fashion_mnist", "lambda-3"),
     "vit": ("fashion_mnist", "attention"),
@@ -33,10 +34,20 @@ COMPARABLE = {
     "optical_fnet": ("1", "fnet-engine"),
     "optical_lambda": ("1", "lambda-engine"),
 }
-# Training examples. Where only epochs differ, the number does not matter.
-EXAMPLES = {"reviews": reviews.SPLITS["train"], "imdb": 20_000}
+# Training examples of tasks, without those that are held out for validation.
+EXAMPLES = {
+    "reviews": reviews.SPLITS["train"],
+    "imdb": 20_000,
+    "fashion_mnist": 54_000,
+    "mnist": 54_000,
+    "cifar10": 36_000,
+    "pathfinder": pathfinder.SPLITS["train"],
+    "pathfinder_patches": pathfinder.SPLITS["train"],
+}
 IMDB_TOKENS = 260  # mean length of a batch in buckets, with texts cut after 512 tokens
 IMAGES = ("fashion_mnist", "cifar10", "mnist")
+PATCHES = (*IMAGES, "pathfinder_patches")  # tasks whose tokens are patches of an image
+PATHFINDER = ("configs/attention.py:pathfinder", "configs/mixer.py:global_filter-pathfinder_patches")
 # Arguments of files that neither train on the synthetic reviews by default nor list their MODELS.
 ARGUMENTS = {
     "fnet_vit": [f"{task}-{variant}" for task in IMAGES for variant in ("all", "space", "hybrid")],
@@ -184,6 +195,8 @@ def kind(config: str) -> str:
     if task == "imdb":
         own = "the articles' recipe" if epochs == 20 else "their own recipe"
         return f"Configurations on IMDb with {own}"
+    if task.startswith("pathfinder"):
+        return "Pathfinder"
     return "Configurations on images" if task in IMAGES else "Configurations on language"
 
 
@@ -209,7 +222,9 @@ def comparable(config: str) -> tuple[str, str]:
         if cell.config == config and cell.tier != REHEARSAL:
             return cell.tier, cell.model
     file = Path(config.partition(":")[0]).stem
-    return COMPARABLE[f"{file}-mnist" if f"{file}-mnist" in COMPARABLE and config.endswith("mnist") else file]
+    task = read(config).data.task
+    names = f"{file}-{task}", f"{file}-patches" if task in PATCHES else "", file
+    return next(COMPARABLE[name] for name in names if name in COMPARABLE)
 
 
 def work(config: Config, other: Config) -> float:
@@ -251,6 +266,7 @@ def shipped(results: Results) -> list[str]:
         *results.configs("imdb"),
         *map("configs/mixer.py:{}-mnist".format, results.mixers()),
     ]
+    names += PATHFINDER
     for stem, arguments in ARGUMENTS.items():
         names += [f"configs/{stem}.py:{argument}" for argument in arguments]
     for stem, models in results.models().items():

@@ -76,6 +76,12 @@ def test_costs_grow_with_the_work() -> None:
         short * 20 / 2
     )  # the same network on the same texts, for 20 epochs instead of 2
     assert open_questions.comparable("configs/listops.py:attention") == ("listops", "attention")
+    alike = {
+        "configs/attention.py:pathfinder": ("pixels", "attention"),  # both read 1,024 pixels
+        "configs/mixer.py:global_filter-pathfinder_patches": ("fashion_mnist", "global_filter"),
+        "configs/mixer.py:token_conv": ("2", "fnet"),
+    }
+    assert {config: open_questions.comparable(config) for config in alike} == alike
 
 
 def test_a_shorter_run_is_not_a_run_to_the_end() -> None:
