@@ -73,3 +73,11 @@ def test_copying_and_sorting_are_judged_by_means() -> None:
     skills["sort-conv_linear"] = [finding(0.7)] * 2
     row = predictions.rows(skills, {}, {})[4]
     assert row[2] == "open"
+
+
+def test_predictions_with_a_bound_name_the_best_seed() -> None:
+    equal = {"flops-conv_afno": [finding(0.14), finding(0.16)], "flops-conv_linear": [finding(0.15)]}
+    assert predictions.rows({}, {}, equal)[6][2:] == ["open", "best of all seeds, %: `conv_afno` 16.0"]
+    assert predictions.rows({}, {}, {})[1][2:] == ["open", ""]
+    pairs = {"64-conv_linear": [finding(0.51)]}
+    assert predictions.rows({}, pairs, {})[1][2:] == ["fails", "best of all seeds, %: `conv_linear` 51.0"]
