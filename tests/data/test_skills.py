@@ -1,5 +1,6 @@
 """The synthetic skills: a plain reader solves each, and what must not tell the answer does not."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import normal
+from conftest import ROOT, normal
 
 from fourier_attn import config
 from fourier_attn.data import load, skills
-from fourier_attn.data.loaders.skills import QuestionBatches
+from fourier_attn.data.loaders.skills import TRAIN, QuestionBatches
 from fourier_attn.data.skills import BLANK, IGNORED, MARK, Knobs, Questions
 from fourier_attn.inference.evaluation import evaluate
 from fourier_attn.inference.predictor import Predictor
@@ -314,3 +315,26 @@ def test_a_stopped_run_goes_on_bitwise(stopped_at: Callable[[Any, Path, int], No
     c = small("identity", "recall")
     stopped_at(c, tmp_path / "parts", 4)
     assert run(c, tmp_path / "parts")["loss"] == run(c, tmp_path / "whole")["loss"]
+
+
+def test_the_guide_has_the_default_sizes_and_the_training_setup() -> None:
+    guide = " ".join((ROOT / "docs" / "skills.md").read_text().split())
+    for name in skills.SKILLS:
+        options = config.default("attention", name)
+        (cell,) = re.findall(rf"\| `{name}` \|[^|]+\| (`length=[^|]+)\|", guide)
+        sizes = {key: int(value) for key, value in re.findall(r"`(\w+)=(\d+)`", cell)}
+        assert {key: options.data[key] for key in sizes} == sizes
+        asked = {"pairs", "copied"} & {*skills.SKILLS[name].uses}
+        assert sizes.keys() == {"length", "vocab", *asked}
+        model, optim = options.model, options.optim
+        said = (
+            f"two blocks of width {model.d}, normalisation before each sublayer, MLPs of width {model.mlp}",
+            f"Attention has {model.mixer.heads} heads, each as wide as the network.",
+            f"2,000 steps of {options.data.batch} sequences with AdamW.",
+            f"The weight decay is {optim.weight_decay:g} and gradients are clipped to norm {optim.clip_norm:g}",
+            f"rises for {optim.warmup_steps} steps, to {optim.learning_rate:g} by default",
+        )
+        assert [words for words in said if words not in guide] == []
+        assert (model.depth, model.dropout, model.norm_position) == (2, 0, "pre")
+        assert (model.mixer.head_width, optim.name, optim.schedule) == ("full", "adamw", "cosine")
+        assert options.train.epochs * TRAIN / options.data.batch == 2000
