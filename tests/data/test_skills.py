@@ -331,7 +331,8 @@ def test_the_guide_has_the_default_sizes_and_the_training_setup() -> None:
             f"two blocks of width {model.d}, normalisation before each sublayer, MLPs of width {model.mlp}",
             f"Attention has {model.mixer.heads} heads, each as wide as the network.",
             f"2,000 steps of {options.data.batch} sequences with AdamW.",
-            f"The weight decay is {optim.weight_decay:g} and gradients are clipped to norm {optim.clip_norm:g}",
+            f"The weight decay is {optim.weight_decay:g}",
+            f"gradients are clipped to norm {optim.clip_norm:g}",
             f"rises for {optim.warmup_steps} steps, to {optim.learning_rate:g} by default",
         )
         assert [words for words in said if words not in guide] == []
