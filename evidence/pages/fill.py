@@ -47,7 +47,7 @@ from evidence.pages.projected import frames, parts, speedup
 from evidence.pages.readme_table import readme_table
 from evidence.pages.run_tables import evidence, padding, recall_on_engines, robustness, runs
 from evidence.pages.skill_predictions import verdicts_table
-from evidence.pages.skills import equal_table, recall_table, skills_table, untuned_table
+from evidence.pages.skills import equal_table, recall_table, skills_table
 from evidence.pages.timings import SPEED, fixed_parts, generation, growth, kept, speed, values
 from evidence.pages.values import VALUES
 from evidence.report.glue import pretrained_table
@@ -97,7 +97,6 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "recall": partial(evidence, tier="recall", whole=True),
     "stability": stability,
     "skills": skills_table,
-    "skills-untuned": untuned_table,
     "skills-recall": recall_table,
     "skills-recall-equal": equal_table,
     "skill-predictions": verdicts_table,
@@ -154,7 +153,6 @@ REPORTS = {  # reports with all seeds, by table
     **dict.fromkeys(("articles", "bytes", "self-pretraining"), "results/evidence/imdb/report.md"),
     **dict.fromkeys(("lm-causal", "lm-masked"), "results/evidence/lm_equal/report.md"),
     **{name: f"results/evidence/{name}/report.md" for name in ("sst2", "listops", "recall", "skills")},
-    "skills-untuned": "results/evidence/skills/report.md",
     **{
         f"images-{name}": f"results/evidence/{name}/report.md"
         for name in ("fashion_mnist", "cifar10", "shapes", "pixels")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from evidence.pages.markdown import Results, table
 from evidence.pages.run_tables import rows_of
 from evidence.report.write import STARTED
-from evidence.suite import cells, skills, train
+from evidence.suite import cells, train
 from evidence.suite.ledger import Ledger, least_core_hours
 from fourier_attn.config import Config
 from fourier_attn.data.sources import pathfinder, reviews
@@ -83,7 +83,7 @@ TITLES = {
     "lm_equal": "Language models of equal size",
     "recall": "Recall at Zoology's smallest size",
     "skill_rates": "Skills: learning rates",
-    "skills": "Skills",
+    "skills": "Skills: seeds at the best rates",
     "recall_equal": "Recall at equal FLOPs and equal parameters",
     "recall_pairs": "Recall of fewer and more pairs",
 }
@@ -113,7 +113,6 @@ def questions(results: Results) -> list[Question]:
     ledger = finished_cells(results)
     return [
         *of_tiers(ledger),
-        *of_skills(),
         *of_configurations(results, ledger),
         *of_treatments(results, ledger),
     ]
@@ -131,16 +130,6 @@ def of_tiers(ledger: Ledger) -> Iterator[Question]:
         named = [f"`{model}` ({count})" for model, count in counts.items()]
         runs = named if len(named) <= SEVERAL else [f"{len(left)} of {len(every)} cells of tier `{tier}`"]
         yield Question(TITLES.get(tier, tier), runs, hours)
-
-
-def of_skills() -> Iterator[Question]:
-    """Yields a question for the seeds that follow the trials of skills without finished trials."""
-    tasks = [task for task in skills.SKILLS if task not in skills.TUNED_TASKS]
-    if tasks:
-        runs = [f"`{task}` ({3 * len(skills.NETWORKS)})" for task in tasks]
-        yield Question(
-            "Skills: seeds at the best rates", runs, 3 * len(tasks) * sum(skills.NETWORKS.values())
-        )
 
 
 def of_configurations(results: Results, ledger: Ledger) -> Iterator[Question]:

@@ -8,7 +8,7 @@ import numpy as np
 from evidence.pages.markdown import NOT_RUN, Results, mean_cell, table
 from evidence.suite import cells
 from evidence.suite.ledger import Finding, number, published, score
-from evidence.suite.skills import NETWORKS, PAIRS, SOLVED, TRIED, TUNED_TASKS
+from evidence.suite.skills import NETWORKS, PAIRS, SOLVED, TRIED
 from fourier_attn.data.loaders.skills import TRAIN
 from fourier_attn.data.skills import IGNORED, SKILLS, Knobs, knobs_of, sample
 from fourier_attn.studies.intervals import percent_range, wilson_interval
@@ -17,23 +17,8 @@ Groups = Mapping[str, Sequence[Finding]]  # findings of each "TASK-NETWORK", or 
 
 
 def skills_table(results: Results) -> str:
-    """Tabulates the test accuracy on the tasks with finished trials, next to that of chance."""
-    return accuracies(_on(published(results.root, "skills"), tuned=True))
-
-
-def untuned_table(results: Results) -> str:
-    """Tabulates the test accuracy on the tasks without finished trials, next to that of chance."""
-    return accuracies(_on(published(results.root, "skills"), tuned=False))
-
-
-def both_tables(groups: Groups) -> str:
-    """Tabulates the test accuracy on the tasks with finished trials, and then on the others."""
-    return "\n\n".join(accuracies(_on(groups, tuned)) for tuned in (True, False))
-
-
-def _on(groups: Groups, tuned: bool) -> Groups:
-    """Returns the findings of tier `skills` on the tasks with finished trials, or on the others."""
-    return {name: each for name, each in groups.items() if (name.partition("-")[0] in TUNED_TASKS) == tuned}
+    """Tabulates the test accuracy on each task, next to that of chance."""
+    return accuracies(published(results.root, "skills"))
 
 
 def recall_table(results: Results) -> str:

@@ -47,7 +47,7 @@ OWN_TABLES = {  # of tiers with several scores, or with too many models for the 
     "lm_rates": trials_table,
     "lm_equal": equal_tables,
     "skill_rates": skills.rates_table,
-    "skills": skills.both_tables,
+    "skills": skills.accuracies,
     "recall_equal": skills.equal_accuracies,
     "recall_pairs": skills.pair_accuracies,
 }

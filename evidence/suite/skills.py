@@ -30,28 +30,25 @@ SOLVED = 0.95  # accuracy from which a task counts as solved
 # Pairs of keys and values, and the length of the sequence. Task `recall` has 8 pairs.
 PAIRS = {4: 64, 16: 64, 32: 128, 64: 256}
 
-# Tasks with finished trials, and the learning rate of each network on them: the best one in its trials, the
-# smallest of equal ones. On the other tasks, two networks have the default rate.
-TUNED_TASKS = ("recall", "fuzzy_recall", "noisy_recall", "selective_copy", "memorise", "induction", "sort")
+# The learning rate of each network: the best one in its trials, the smallest of equal ones. The columns are
+# the tasks in the order of SKILLS: recall, fuzzy_recall, noisy_recall, selective_copy, compress, memorise,
+# induction and sort.
 TUNED = {
-    "identity": ("5e-3", "2e-3", "2e-3", "2e-3", "8e-4", "8e-4", "8e-4"),
-    "token_conv": ("5e-3", "5e-3", "2e-3", "2e-3", "8e-4", "5e-3", "8e-4"),
-    "conv_fourier": ("2e-3", "5e-3", "5e-3", "5e-3", "8e-4", "2e-3", "5e-3"),
-    "conv_random": ("5e-3", "8e-4", "5e-3", "5e-3", "8e-4", "5e-3", "5e-3"),
-    "conv_global_filter": ("2e-3", "5e-3", "2e-3", "5e-3", "8e-4", "5e-3", "5e-3"),
-    "conv_long_conv": ("5e-3", "5e-3", "8e-4", "5e-3", "8e-4", "2e-3", "2e-3"),
-    "conv_afno": ("5e-3", "5e-3", "2e-3", "5e-3", "8e-4", "8e-4", "5e-3"),
-    "conv_linear": ("5e-3", "5e-3", "8e-4", "5e-3", "8e-4", "2e-3", "2e-3"),
-    "fourier+attention": ("5e-3", "5e-3", "2e-3", "2e-3", "5e-3", "2e-3", "5e-3"),
-    "long_conv+attention": ("8e-4", "8e-4", "8e-4", "8e-4", "8e-4", "8e-4", "8e-4"),
-    "conv_attention": ("8e-4", "2e-3", "8e-4", "5e-3", "8e-4", "8e-4", "8e-4"),
-    "conv_lambda": ("5e-3", "2e-3", "8e-4", "5e-3", "8e-4", "8e-4", "5e-3"),
-    "conv_circular": ("8e-4", "5e-3", "8e-4", "5e-3", "8e-4", "8e-4", "8e-4"),
+    "identity": ("5e-3", "2e-3", "2e-3", "2e-3", "2e-3", "8e-4", "8e-4", "8e-4"),
+    "token_conv": ("5e-3", "5e-3", "2e-3", "2e-3", "5e-3", "8e-4", "5e-3", "8e-4"),
+    "conv_fourier": ("2e-3", "5e-3", "5e-3", "5e-3", "5e-3", "8e-4", "2e-3", "5e-3"),
+    "conv_random": ("5e-3", "8e-4", "5e-3", "5e-3", "5e-3", "8e-4", "5e-3", "5e-3"),
+    "conv_global_filter": ("2e-3", "5e-3", "2e-3", "5e-3", "5e-3", "8e-4", "5e-3", "5e-3"),
+    "conv_long_conv": ("5e-3", "5e-3", "8e-4", "5e-3", "5e-3", "8e-4", "2e-3", "2e-3"),
+    "conv_afno": ("5e-3", "5e-3", "2e-3", "5e-3", "5e-3", "8e-4", "8e-4", "5e-3"),
+    "conv_linear": ("5e-3", "5e-3", "8e-4", "5e-3", "2e-3", "8e-4", "2e-3", "2e-3"),
+    "fourier+attention": ("5e-3", "5e-3", "2e-3", "2e-3", "5e-3", "5e-3", "2e-3", "5e-3"),
+    "long_conv+attention": ("8e-4", "8e-4", "8e-4", "8e-4", "5e-3", "8e-4", "8e-4", "8e-4"),
+    "conv_attention": ("8e-4", "2e-3", "8e-4", "5e-3", "5e-3", "8e-4", "8e-4", "8e-4"),
+    "conv_lambda": ("5e-3", "2e-3", "8e-4", "5e-3", "5e-3", "8e-4", "8e-4", "5e-3"),
+    "conv_circular": ("8e-4", "5e-3", "8e-4", "5e-3", "5e-3", "8e-4", "8e-4", "8e-4"),
 }
-UNTUNED = {"identity": "2e-3", "conv_attention": "2e-3"}
-RATES = dict.fromkeys(SKILLS, UNTUNED) | {
-    task: {network: rates[i] for network, rates in TUNED.items()} for i, task in enumerate(TUNED_TASKS)
-}
+RATES = {task: {network: rates[i] for network, rates in TUNED.items()} for i, task in enumerate(SKILLS)}
 
 EPOCHS = 8  # of every network, 250 steps each
 # Epochs with the FLOPs that `conv_attention` has in 8, by the counts of evidence.suite.flops.
@@ -70,13 +67,6 @@ EPOCHS_AT_EQUAL_FLOPS = {
 # Networks with more parameters than the others. With heads of width 64 / 8 they have about as many.
 WIDE_HEADS = ("conv_attention", "long_conv+attention", "fourier+attention")
 NARROW = (("model.mixer.head_width", "split"),)
-
-
-def seeds(task: str) -> int:
-    """Returns the number of seeds of each network on a task. A task without finished trials has one."""
-    if task == "recall":
-        return 5
-    return 3 if task in TUNED_TASKS else 1
 
 
 def trials() -> tuple[Model, ...]:
@@ -104,7 +94,7 @@ def chosen() -> tuple[Model, ...]:
             f"{task}-{network}",
             NETWORKS[network],
             f"configs/skills.py:{network}-{task}",
-            seeds(task),
+            5 if task == "recall" else 3,
             (("optim.learning_rate", rate),),
             task,
         )

@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT
 
 from evidence.pages import skills
-from evidence.pages.markdown import NOT_RUN, Results
+from evidence.pages.markdown import NOT_RUN
 from evidence.report import figures
 from evidence.suite import rates
 from evidence.suite import skills as suite
@@ -32,24 +32,6 @@ def test_a_column_has_the_chance_of_its_task_and_says_what_was_not_run() -> None
     assert lines[2] == "| chance | 0.8 | 7.1 |"  # one of 128 values, 1 / 14
     assert f"| `identity` | 1.0 (1) | {NOT_RUN} |" in lines
     assert f"| `conv_attention` | {NOT_RUN} | 100.0 (1) |" in lines
-
-
-def test_tasks_with_and_without_trials_have_their_own_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one table, the columns of tasks without trials would say nothing but "not yet run"."""
-    monkeypatch.setattr(skills, "TUNED_TASKS", ("recall", "sort"))
-    names = (
-        "recall-identity",
-        "sort-identity",
-        "recall-conv_linear",
-        "sort-conv_linear",
-        "induction-identity",
-    )
-    monkeypatch.setattr(skills, "published", lambda *_: {name: [found("", 1.0)] for name in names})
-    tuned, untuned = skills.skills_table(Results(ROOT)), skills.untuned_table(Results(ROOT))
-    assert tuned.splitlines()[0] == "| network | `recall` | `sort` |"
-    assert untuned.splitlines()[0] == "| network | `induction` |"
-    assert (tuned.count("100.0 (1)"), untuned.count("100.0 (1)")) == (4, 1)
-    assert NOT_RUN not in tuned + untuned
 
 
 def test_a_guess_by_position_is_the_probability_of_the_likeliest_pair() -> None:

@@ -165,7 +165,6 @@ def test_every_table_of_this_repository_can_be_made() -> None:
             "bytes",
             "recall",
             "skills",
-            "skills-untuned",
             "skills-recall",
             "skills-recall-equal",
             "skill-predictions",
