@@ -11,7 +11,7 @@ and all. TASK is fashion_mnist, mnist or cifar10.
 Command: `python -m fourier_attn.main --config=configs/fnet_vit.py`.
 
 Expected: the tables of docs/images.md. Not run to their end: `mnist-all`, `mnist-space`, `mnist-hybrid` and
-`fashion_mnist-space` (expected cost: 0.12 core-hours each), `cifar10-space` (expected cost: 0.24 core-hours).
+`fashion_mnist-space` (expected cost: 0.12 core-hours each), `cifar10-space` (expected cost: 0.2 core-hours).
 """
 
 from fourier_attn.choices import check_choice

@@ -24,9 +24,11 @@ COMPARABLE = {
     "circular": ("2", "circular-1d"),
     "lambda": ("2", "lambda"),
     "mixer": ("2", "fnet"),
-    "mixer-patches": ("fashion_mnist", "global_filter"),
+    "mixer-mnist": ("fashion_mnist", "global_filter"),
+    "mixer-pathfinder_patches": ("cifar10", "global_filter"),
     "attention-pathfinder": ("pixels", "attention"),
     "fnet_vit": ("fashion_mnist", "fourier"),
+    "fnet_vit-cifar10": ("cifar10", "fourier"),
     "lambda_vit": ("fashion_mnist", "lambda-3"),
     "vit": ("fashion_mnist", "attention"),
     "optical_circular": ("1", "circular-3x3-engine"),
@@ -46,7 +48,6 @@ EXAMPLES = {
 }
 IMDB_TOKENS = 260  # mean length of a batch in buckets, with texts cut after 512 tokens
 IMAGES = ("fashion_mnist", "cifar10", "mnist")
-PATCHES = (*IMAGES, "pathfinder_patches")  # tasks whose tokens are patches of an image
 PATHFINDER = ("configs/attention.py:pathfinder", "configs/mixer.py:global_filter-pathfinder_patches")
 # Arguments of files that neither train on the synthetic reviews by default nor list their MODELS.
 ARGUMENTS = {
@@ -211,9 +212,7 @@ def comparable(config: str) -> tuple[str, str]:
         if cell.config == config and cell.tier != REHEARSAL:
             return cell.tier, cell.model
     file = Path(config.partition(":")[0]).stem
-    task = read(config).data.task
-    names = f"{file}-{task}", f"{file}-patches" if task in PATCHES else "", file
-    return next(COMPARABLE[name] for name in names if name in COMPARABLE)
+    return COMPARABLE.get(f"{file}-{read(config).data.task}") or COMPARABLE[file]
 
 
 def work(config: Config, other: Config) -> float:

@@ -137,7 +137,7 @@ class Question(nn.Module):
 class Autoencoder(nn.Module):
     """Decodes every token of a sequence from its last one.
 
-        y_i = W relu(A (x_last + p_i) + a) + b
+        y_i = W relu(A (x_last + p_i) + b_1) + b_2
 
         >>> head, x, pooled = Autoencoder(5, positions=3), jnp.ones((1, 3, 4)), jnp.ones((1, 4))
         >>> head.apply(head.init(jax.random.key(0), x, pooled), x, pooled).shape

@@ -78,7 +78,7 @@ def test_costs_grow_with_the_work() -> None:
     assert open_questions.comparable("configs/listops.py:attention") == ("listops", "attention")
     alike = {
         "configs/attention.py:pathfinder": ("pixels", "attention"),  # both read 1,024 pixels
-        "configs/mixer.py:global_filter-pathfinder_patches": ("fashion_mnist", "global_filter"),
+        "configs/mixer.py:global_filter-pathfinder_patches": ("cifar10", "global_filter"),  # 64 patches
         "configs/mixer.py:token_conv": ("2", "fnet"),
     }
     assert {config: open_questions.comparable(config) for config in alike} == alike
