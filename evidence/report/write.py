@@ -63,6 +63,7 @@ TASKS = {  # names of tasks, by their folder
     "fashion_mnist": "Fashion-MNIST",
     "cifar10": "CIFAR-10",
     "pixels": "Pixels",
+    "skill_rates": "Skills: trials",
     "lm_rates": "Language models: trials",
     "lm_equal": "Language models of equal size",
 }
