@@ -253,8 +253,8 @@ def shipped(results: Results) -> list[str]:
         *results.configs("reviews"),
         *results.configs("imdb"),
         *map("configs/mixer.py:{}-mnist".format, results.mixers()),
+        *PATHFINDER,
     ]
-    names += PATHFINDER
     for stem, arguments in ARGUMENTS.items():
         names += [f"configs/{stem}.py:{argument}" for argument in arguments]
     for stem, models in results.models().items():
