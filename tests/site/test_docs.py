@@ -133,6 +133,11 @@ def test_every_page_is_in_the_contents() -> None:
     assert {page.with_suffix("") for page in written} <= listed
 
 
+def test_the_side_bar_is_short() -> None:
+    """The site shows each entry of the first page's tables of contents on every page."""
+    assert len(contents(ROOT / "docs" / "index.md")) <= 16
+
+
 def contents(page: Path) -> set[Path]:
     """Returns the pages, without suffix, that the tables of contents of a page list."""
     blocks = re.findall(r"^```\{toctree\}\n([^`]*)```$", page.read_text(), flags=re.MULTILINE)
