@@ -24,7 +24,7 @@ from fourier_attn import causes, paths, plugins
 from fourier_attn.allocator import keep_memory
 
 ENGINE = re.compile(r"model\.((mixer|others\.\w+)\.)?(eval_)?engine")
-optional: dict[str, str] = {}  # overrides of this command line for `config.give_optional`
+optional: dict[str, str] = {}  # overrides of this command line for `config.complete_overrides`
 # Configuration files of earlier versions, and the mixer and task to give to configs/mixer.py instead.
 MOVED = {
     **{

@@ -418,7 +418,7 @@ def given_config() -> Any:
         there = sorted(path.stem for path in command.configs().glob("*.py"))
         cure = choose("one of", [Path(name.partition(":")[0]).stem], there)
         raise ValueError(f"--config={name} cannot be read; {cure}, or your own file (mine.py)")
-    configuration.give_optional(flags.FLAGS["config"], command.optional)
+    configuration.complete_overrides(flags.FLAGS["config"], command.optional)
     if flags.FLAGS.config is None:
         for name in ("recipe", "mixer"):
             if flags.FLAGS[name].value is not None:

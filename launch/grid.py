@@ -179,7 +179,7 @@ def read(given: Sequence[str]) -> config.Config:
     try:
         with command.imports_of_config(line):
             values(line)
-        config.give_optional(values["config"], optional)
+        config.complete_overrides(values["config"], optional)
         found: Any = values["config"].value
         set_knobs = tuple(config_flags.get_override_values(values["config"]))
         return config.with_choices(found, option(choices, "mixer"), option(choices, "recipe"), set_knobs)

@@ -25,7 +25,7 @@ from fourier_attn.config.fit import (
     tokens,
 )
 from fourier_attn.config.options import OPTIM, PARTS, RECIPES, RUN, TRAIN, Config, OptimConfig, TrainConfig
-from fourier_attn.config.overrides import give_optional, set_optional
+from fourier_attn.config.overrides import complete_overrides, set_optional
 from fourier_attn.config.places import device_files, with_absolute_paths
 from fourier_attn.knobs import with_values
 
@@ -41,6 +41,7 @@ __all__ = [
     "TrainConfig",
     "arguments",
     "check",
+    "complete_overrides",
     "default",
     "describe",
     "device_files",
@@ -51,7 +52,6 @@ __all__ = [
     "fitted_without_data",
     "free_fields",
     "from_dict",
-    "give_optional",
     "masked",
     "mixer_name",
     "read_engine",

@@ -87,7 +87,7 @@ def with_recipe(config: Config, recipe: str, overrides: Sequence[str] = ()) -> C
             part, _, knob = name.rpartition(".")
             place, value = (shared, own) if not part else (part_of(shared, part), part_of(own, part))
             place[knob] = value[knob]
-    return fit_length(shared)
+    return fit_length(shared, overrides)
 
 
 def with_mixer(config: Config, mixer: str) -> Config:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from ml_collections import FrozenConfigDict
@@ -41,13 +42,14 @@ def field_source(config: Config, path: str) -> Source | None:
     return source(model.find_mixer(mixer), MIXER.sub("", path)[1:]) if mixer else None
 
 
-def fit_length(config: Config) -> Config:
+def fit_length(config: Config, kept: Sequence[str] = ()) -> Config:
     """Sets the length of mixers with position-dependent weights to `model.positions`, in place.
 
     Args:
       config: the complete configuration.
+      kept: names of options that keep their value, for example "model.mixer.length".
     """
-    return _fill(config, POSITIONS, config.model.positions)
+    return _fill(config, POSITIONS, config.model.positions, kept=kept)
 
 
 def fit_grid(config: Config) -> Config:
@@ -141,7 +143,9 @@ def fitted_without_data(config: Config) -> Config:
     return frozen
 
 
-def _fill(config: Config, origin: Source, value: Any, only_empty: bool = False) -> Config:
+def _fill(
+    config: Config, origin: Source, value: Any, only_empty: bool = False, kept: Sequence[str] = ()
+) -> Config:
     """Sets, in place, the fields of all mixers that take their value from `origin`.
 
     Args:
@@ -149,9 +153,11 @@ def _fill(config: Config, origin: Source, value: Any, only_empty: bool = False) 
       origin: for example `POSITIONS`, see `fourier_attn.layers.fields`.
       value: the new value.
       only_empty: whether fields with a value keep it.
+      kept: dotted paths of fields that keep their value.
     """
     for mixer, fields in model.mixers(config.model).items():
+        place = "model.mixer" if mixer == config.model.mixer.name else f"model.others.{mixer}"
         for name in named(model.find_mixer(mixer), origin):
-            if not (only_empty and fields[name]):
+            if not (only_empty and fields[name]) and f"{place}.{name}" not in kept:
                 fields[name] = value
     return config

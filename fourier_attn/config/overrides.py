@@ -1,6 +1,7 @@
-"""Applies overrides that ml_collections cannot parse: None, and engines given by name.
+"""Completes the configuration of a command line, once ml_collections has parsed it.
 
-`fourier_attn.command` takes them out of the command line, and this module writes them into the configuration.
+`fourier_attn.command` takes out overrides that ml_collections cannot parse: None, and engines given by name.
+This module writes them into the configuration, and sets the lengths that follow from `model.positions`.
 """
 
 import ast
@@ -12,15 +13,18 @@ from ml_collections.config_dict import placeholder
 
 from fourier_attn import model
 from fourier_attn.config.build import EMPTY, part_of, set_engine
-from fourier_attn.config.fit import MIXER, mixer_name
+from fourier_attn.config.fit import MIXER, fit_length, mixer_name
 from fourier_attn.config.options import Config
 from fourier_attn.layers.fields import options
 from fourier_attn.optics import Engine, presets
 from fourier_attn.optics.engine_spec import every_parameter
 
 
-def give_optional(flag: Any, optional: Mapping[str, str]) -> None:
-    """Applies the overrides that `command.without_optional` took out of a command line.
+def complete_overrides(flag: Any, optional: Mapping[str, str]) -> None:
+    """Applies the remaining overrides of a command line, and what follows from its overrides.
+
+    If `model.positions` is overridden, mixers with position-dependent weights get this length, unless their
+    own length is overridden, too.
 
     Args:
       flag: the absl flag --config; its configuration and its override values are changed in place.
@@ -29,7 +33,7 @@ def give_optional(flag: Any, optional: Mapping[str, str]) -> None:
     """
     if optional and not isinstance(flag.value, ConfigDict):
         raise ValueError(f"--config.{next(iter(optional))} needs --config=NAME")
-    if not optional:
+    if not isinstance(flag.value, ConfigDict):
         return
     config: Any = flag.value
     for knob, value in _of_each_mixer(config, optional).items():
@@ -37,6 +41,8 @@ def give_optional(flag: Any, optional: Mapping[str, str]) -> None:
             raise ValueError(f"--config.{knob}={value} conflicts with --config.{inside[0]}; remove one")
         set_optional(config, knob, None if value == "None" else value)
         flag.override_values[knob] = value
+    if "model.positions" in flag.override_values:
+        fit_length(config, kept=tuple(flag.override_values))
 
 
 def _of_each_mixer(config: Config, optional: Mapping[str, str]) -> dict[str, str]:

@@ -66,9 +66,26 @@ def test_an_engine_for_all_mixers_is_given_on_a_command_line() -> None:
         grid.read(words)
     c = config.default("attention", others=("fourier", "afno", "identity"))
     flag: Any = SimpleNamespace(value=c, override_values={})
-    config.give_optional(flag, {"model.engine": "chip_11x11", "model.others.afno.engine": "hostile"})
+    config.complete_overrides(flag, {"model.engine": "chip_11x11", "model.others.afno.engine": "hostile"})
     assert presets.build(c.model.others.fourier.engine) == presets.preset("chip_11x11")
     assert presets.build(c.model.others.afno.engine) == presets.preset("hostile")
+
+
+@pytest.mark.parametrize("mixer", ["linear", "long_conv", "lambda", "fourier"])
+def test_lengths_follow_positions_unless_they_are_set(mixer: str) -> None:
+    """Else a longer sequence would need an option that no message and no page names."""
+    words = [f"--config=mixer:{mixer}-reviews", "--config.model.positions=96"]
+    given = config.default(mixer, "reviews")
+    given.model.positions = 96
+    for recipe in ([], ["--recipe=small"]):
+        fields = grid.read([*words, *recipe]).model.mixer
+        assert fields.to_dict() == config.fit_length(given).model.mixer.to_dict()
+        if "length" in fields:
+            assert fields.length == 96
+            own = grid.read([*words, *recipe, "--config.model.mixer.length=128"]).model.mixer
+            assert own.length == 128
+    layout = ["--config=skills:conv_linear-recall", "--config.model.positions=256"]
+    assert grid.read(layout).model.mixer.length == 256
 
 
 def test_the_last_override_of_a_knob_holds() -> None:

@@ -34,7 +34,7 @@ from tqdm import tqdm
 
 from fourier_attn import command, model, paths, provenance, style
 from fourier_attn.choices import check_choices
-from fourier_attn.config import Config, fit_grid, tokens
+from fourier_attn.config import Config, complete_overrides, fit_grid, tokens
 from fourier_attn.optics import Engine, components, presets
 from fourier_attn.optics.coherence import is_coherent
 from fourier_attn.optics.field_units import photons_per_mac
@@ -107,6 +107,7 @@ def define_flags() -> None:
 def main() -> None:
     """Searches, evaluates, and writes the results; or computes joules again."""
     options, choices = flags.FLAGS, grid()
+    complete_overrides(options["config"], command.optional)
     own = None if options.components is None else paths.given(options.components)
     prices = Options(library=components.library(own))
     if options.measured is not None:

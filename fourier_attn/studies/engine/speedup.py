@@ -26,7 +26,7 @@ from ml_collections import ConfigDict, config_flags
 from fourier_attn import command, model, paths, provenance, style
 from fourier_attn.choices import check_choices
 from fourier_attn.columns import aligned
-from fourier_attn.config import Config, fit_grid, give_optional, tokens
+from fourier_attn.config import Config, complete_overrides, fit_grid, tokens
 from fourier_attn.optics import Engine, components, presets
 from fourier_attn.optics.components import CORNERS
 from fourier_attn.studies.engine import tornado
@@ -307,7 +307,7 @@ def main() -> None:
         raise ValueError(
             f"--config={name} cannot be read; name one like --config=fnet:imdb, or your own file"
         )
-    give_optional(flags.FLAGS["config"], command.optional)
+    complete_overrides(flags.FLAGS["config"], command.optional)
     stem = paths.stem(flags.FLAGS.out, "--out") if flags.FLAGS.out else None
     own = None if flags.FLAGS.components is None else paths.given(flags.FLAGS.components)
     options = Options(flags.FLAGS.engines, flags.FLAGS.static_w, components.library(own))
