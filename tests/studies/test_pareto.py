@@ -124,6 +124,14 @@ def test_a_search_from_end_to_end(few_reviews: str, tmp_path: Path) -> None:
     assert "exists and is not overwritten" in error
 
 
+@pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
+def test_no_override_of_the_network_is_ignored() -> None:
+    words = ("--measured=old.json", "--config=fnet:imdb", "--config.model.d=None")
+    code, _, said = run_here(pareto, *words)
+    assert code == 2
+    assert "model.d=None: this option cannot be None" in said
+
+
 def test_joules_of_an_earlier_result_are_computed_again(tmp_path: Path) -> None:
     """Of the network and the engine that the result says; accuracies stay."""
     network, base = config.default("fourier"), presets.preset("chip_11x11").replace(shape=(8, 8))
