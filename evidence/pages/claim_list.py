@@ -24,7 +24,7 @@ MATRICES = ("matrices", "chapter.md#matrices-section-18")
 SYMMETRIES = ("symmetries", "chapter.md#symmetries-and-cost")
 IMAGES = ("images", "images.md#results")
 PRETRAINING = ("pre-training", "fnet.md#results")
-RECALL = ("skills", "skill_results.md#recall-of-4-pairs")
+RECALL = ("skills", "skill_results.md#recall-in-a-larger-vocabulary")
 OPEN = ("open questions", "evidence.md#open-questions")
 TESTS = "tests/studies/test_chapter.py"
 

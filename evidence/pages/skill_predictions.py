@@ -131,12 +131,12 @@ def rows(skills: Groups, pairs: Groups, equal: Groups) -> list[list[str]]:
     lambdas = on("recall", "conv_lambda")
     copying, sorting = (on(task, "conv_attention", *MATRICES) for task in ("selective_copy", "sort"))
     return [
-        _row(
-            1,
+        [
+            "1",
             "Attention and circular attention recall 8 and 64 pairs.",
             verdict(all_solve(recalling), all_solve(recalling_many)),
-            recalling,
-        ),
+            "; ".join(filter(None, (_solving(recalling), _solving(recalling_many, f" with {MANY} pairs")))),
+        ],
         [
             "2",
             "Mixers whose weights do not depend on the data stay below 50 % with 64 pairs.",
@@ -196,5 +196,10 @@ def _percent(scores: Scores) -> str:
 
 
 def _row(number: int, prediction: str, words: str, every: Iterable[Scores]) -> list[str]:
+    return [str(number), prediction, words, _solving(every)]
+
+
+def _solving(every: Iterable[Scores], where: str = "") -> str:
+    """Returns how many seeds of each network solve a task."""
     known = ", ".join(str(each) for each in every if each.values)
-    return [str(number), prediction, words, f"seeds that solve it: {known}" if known else ""]
+    return f"seeds that solve it{where}: {known}" if known else ""

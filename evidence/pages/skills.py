@@ -1,7 +1,8 @@
 """Tabulates the accuracies on the skills: networks by tasks, who learns recall, and recall of more pairs."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -107,11 +108,25 @@ def solved_after(finding: Finding) -> int | None:
 
 
 def pair_accuracies(groups: Groups) -> str:
-    """Tabulates the test accuracy: networks by numbers of pairs."""
+    """Tabulates the test accuracy, and that of guesses: networks, the best first, by numbers of pairs."""
     counts = [pairs for pairs in sorted({8, *PAIRS}) if any(f"{pairs}-{name}" in groups for name in NETWORKS)]
-    return table(["network", *(f"{pairs} pairs" for pairs in counts)], _rows(groups, counts))
+    own = task_knobs("recall")
+    sizes = [own._replace(pairs=pairs, length=PAIRS.get(pairs, own.length)) for pairs in counts]
+    lines = [
+        ["chance", *(f"{100 * SKILLS['recall'].chance(knobs):.1f}" for knobs in sizes)],
+        ["guess by position", *(f"{100 * guess_by_position(knobs):.1f}" for knobs in sizes)],
+    ]
+    means = {
+        name: statistics.mean(score(each) for count in counts for each in groups.get(f"{count}-{name}", ()))
+        for name in NETWORKS
+        if any(groups.get(f"{count}-{name}") for count in counts)
+    }
+    best_first = sorted(means, key=means.__getitem__, reverse=True)
+    lines += _rows(groups, counts, best_first)
+    return table(["network", *(f"{pairs} pairs" for pairs in counts)], lines)
 
 
+@cache
 def guess_by_position(knobs: Knobs, examples: int = 50_000) -> float:
     """Returns the accuracy on `recall` of a guess that only knows the position of the question.
 
@@ -153,9 +168,11 @@ def _best_first(groups: Groups, prefix: str) -> Groups:
     return dict(sorted(known.items(), key=lambda item: -statistics.mean(map(score, item[1]))))
 
 
-def _rows(groups: Groups, columns: Sequence[str | int]) -> list[list[str]]:
+def _rows(
+    groups: Groups, columns: Sequence[str | int], networks: Iterable[str] = NETWORKS
+) -> list[list[str]]:
     """Returns a row for each network with a result, and a cell for each column of "COLUMN-NETWORK"."""
-    rows = {name: [groups.get(f"{column}-{name}", ()) for column in columns] for name in NETWORKS}
+    rows = {name: [groups.get(f"{column}-{name}", ()) for column in columns] for name in networks}
     return [[f"`{name}`", *map(_cell, found)] for name, found in rows.items() if any(found)]
 
 

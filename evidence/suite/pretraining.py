@@ -67,17 +67,28 @@ WIKI = (
     ("optim.warmup_steps", "100"),
 )
 PASSES = (("train.epochs", "3"),)
+# Architectures that were trained with matrices for 512 tokens, of which windows use the first 64.
+MATRICES = ("linear", "random")
+
+
+def wikitext(architecture: str) -> tuple[tuple[str, str], ...]:
+    """Returns the options of an architecture for windows of 64 tokens of WikiText-2."""
+    return (*WIKI, *((("model.mixer.length", "512"),) if architecture in MATRICES else ()))
 
 
 def stability() -> tuple[Model, ...]:
     """Returns the trials of learning rates: one pass over windows of 64 tokens of WikiText-2."""
-    texts = (*WIKI, ("data.test_examples", "1"))
     return tuple(
         Model(
             f"{architecture}-rate-{rate}",
             core_hours,
             f"configs/pretrain.py:{architecture.partition('-')[0]}-tiny",
-            knobs=(*texts, ("optim.learning_rate", rate), *BLOCKS.get(architecture, ())),
+            knobs=(
+                *wikitext(architecture),
+                ("data.test_examples", "1"),
+                ("optim.learning_rate", rate),
+                *BLOCKS.get(architecture, ()),
+            ),
             task="pretraining",
         )
         for architecture, core_hours in ARCHITECTURES.items()
@@ -104,7 +115,7 @@ def rate(network: str) -> str:
 def _pretrained(network: str, core_hours: float) -> Model:
     name, _, size = network.replace("-wiki", "").rpartition("-")
     blocks = BLOCKS.get(name, ()) if size == "tiny" else ()
-    texts = (*WIKI, *PASSES) if on_wikitext(network) else ()
+    texts = (*wikitext(name), *PASSES) if on_wikitext(network) else ()
     config = f"configs/pretrain.py:{name.partition('-')[0]}-{size}"
     knobs = (("optim.learning_rate", rate(network)), *blocks, *texts)
     return Model(network, core_hours, config, 1, knobs, task="pretraining")

@@ -71,7 +71,7 @@ def test_an_engine_for_all_mixers_is_given_on_a_command_line() -> None:
     assert presets.build(c.model.others.afno.engine) == presets.preset("hostile")
 
 
-@pytest.mark.parametrize("mixer", ["linear", "long_conv", "lambda", "fourier"])
+@pytest.mark.parametrize("mixer", ["linear", "long_conv", "lambda", "global_filter", "fourier"])
 def test_lengths_follow_positions_unless_they_are_set(mixer: str) -> None:
     """Else a longer sequence would need an option that no message and no page names."""
     words = [f"--config=mixer:{mixer}-reviews", "--config.model.positions=96"]

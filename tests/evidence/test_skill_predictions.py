@@ -75,6 +75,15 @@ def test_copying_and_sorting_are_judged_by_means() -> None:
     assert row[2] == "open"
 
 
+def test_the_first_prediction_shows_both_numbers_of_pairs() -> None:
+    skills = {f"recall-{name}": [finding(1.0)] * 5 for name in ("conv_attention", "conv_circular")}
+    pairs = {f"64-{name}": [finding(1.0)] * 3 for name in ("conv_attention", "conv_circular")}
+    eight = "seeds that solve it: `conv_attention` 5 of 5, `conv_circular` 5 of 5"
+    many = "seeds that solve it with 64 pairs: `conv_attention` 3 of 3, `conv_circular` 3 of 3"
+    assert predictions.rows(skills, {}, {})[0][2:] == ["open", eight]
+    assert predictions.rows(skills, pairs, {})[0][2:] == ["holds", f"{eight}; {many}"]
+
+
 def test_predictions_with_a_bound_name_the_best_seed() -> None:
     equal = {"flops-conv_afno": [finding(0.14), finding(0.16)], "flops-conv_linear": [finding(0.15)]}
     assert predictions.rows({}, {}, equal)[6][2:] == ["open", "best of all seeds, %: `conv_afno` 16.0"]

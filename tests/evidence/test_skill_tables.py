@@ -41,6 +41,18 @@ def test_a_guess_by_position_is_the_probability_of_the_likeliest_pair() -> None:
         assert skills.guess_by_position(knobs) == pytest.approx(expected, abs=0.01)
 
 
+def test_numbers_of_pairs_have_the_guess_by_position_of_their_size() -> None:
+    groups = {"64-identity": [found("", 0.01)], "4-conv_linear": [found("", 0.25)]}
+    lines = skills.pair_accuracies(groups).splitlines()
+    assert lines[0] == "| network | 4 pairs | 64 pairs |"
+    assert lines[2] == "| chance | 0.8 | 0.8 |"
+    low, high = (float(cell) / 100 for cell in lines[3].removeprefix("| guess by position |").split("|")[:2])
+    knobs = skills.task_knobs("recall")._replace(pairs=64, length=256)
+    assert high == pytest.approx(skills.guess_by_position(knobs), abs=5e-4)
+    assert 1 / 64 < high < 0.05 < 1 / 4 < low
+    assert lines[4:] == [f"| `conv_linear` | 25.0 (1) | {NOT_RUN} |", f"| `identity` | {NOT_RUN} | 1.0 (1) |"]
+
+
 def test_the_map_leaves_out_tasks_on_which_networks_are_missing() -> None:
     names = ("recall-identity", "recall-conv_linear", "induction-identity")
     (axes,) = figures.task_map({name: [found("", 0.5), found("", 1.0)] for name in names}).axes

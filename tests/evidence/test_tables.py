@@ -167,6 +167,7 @@ def test_every_table_of_this_repository_can_be_made() -> None:
             "skills",
             "skills-recall",
             "skills-recall-equal",
+            "skills-recall-pairs",
             "skill-predictions",
             "stability",
             "pretrained",
