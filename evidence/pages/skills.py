@@ -108,7 +108,7 @@ def solved_after(finding: Finding) -> int | None:
 
 
 def pair_accuracies(groups: Groups) -> str:
-    """Tabulates the test accuracy, and that of guesses: networks, the best first, by numbers of pairs."""
+    """Tabulates the test accuracy, and that of guesses: networks by numbers of pairs."""
     counts = [pairs for pairs in sorted({8, *PAIRS}) if any(f"{pairs}-{name}" in groups for name in NETWORKS)]
     own = task_knobs("recall")
     sizes = [own._replace(pairs=pairs, length=PAIRS.get(pairs, own.length)) for pairs in counts]
@@ -116,13 +116,9 @@ def pair_accuracies(groups: Groups) -> str:
         ["chance", *(f"{100 * SKILLS['recall'].chance(knobs):.1f}" for knobs in sizes)],
         ["guess by position", *(f"{100 * guess_by_position(knobs):.1f}" for knobs in sizes)],
     ]
-    means = {
-        name: statistics.mean(score(each) for count in counts for each in groups.get(f"{count}-{name}", ()))
-        for name in NETWORKS
-        if any(groups.get(f"{count}-{name}") for count in counts)
-    }
-    best_first = sorted(means, key=means.__getitem__, reverse=True)
-    lines += _rows(groups, counts, best_first)
+    easy = next((count for count in counts if count == own.pairs), counts[0])  # the first table's order
+    shown = dict.fromkeys((*_best_first(groups, str(easy)), *NETWORKS))
+    lines += _rows(groups, counts, shown)
     return table(["network", *(f"{pairs} pairs" for pairs in counts)], lines)
 
 

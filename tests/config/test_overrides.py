@@ -80,6 +80,7 @@ def test_lengths_follow_positions_unless_they_are_set(mixer: str) -> None:
     for recipe in ([], ["--recipe=small"]):
         fields = grid.read([*words, *recipe]).model.mixer
         assert fields.to_dict() == config.fit_length(given).model.mixer.to_dict()
+        assert ("length" in fields) == (mixer != "fourier")
         if "length" in fields:
             assert fields.length == 96
             own = grid.read([*words, *recipe, "--config.model.mixer.length=128"]).model.mixer

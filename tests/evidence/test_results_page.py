@@ -12,11 +12,12 @@ from evidence.pages import open_questions, values
 from evidence.pages.claims import CONTROL, SUPPORTED, share_of_glue, verdicts
 from evidence.pages.markdown import Results, table
 from evidence.pages.skill_predictions import MATRICES
+from evidence.pages.skills import guess_by_position, task_knobs
 from evidence.pages.values import VALUES
 from evidence.report import glue
 from evidence.suite.ledger import Finding, number, published, score
 from evidence.suite.pretraining import GLUE
-from evidence.suite.skills import NETWORKS, RATES, SOLVED, TRIED
+from evidence.suite.skills import NETWORKS, PAIRS, RATES, SOLVED, TRIED
 from evidence.suite.statistics import welch_interval
 from fourier_attn.studies.intervals import percent_range, wilson_interval
 
@@ -173,6 +174,41 @@ def test_sentences_on_other_skills_agree_with_the_results() -> None:
             task for task in RATES if mean(scores[f"{task}-identity"]) > 0.2
         }
         == {"memorise", "sort"},
+    }
+    agree(text, said)
+
+
+def test_sentences_on_more_pairs_agree_with_the_results() -> None:
+    text = " ".join((ROOT / "docs" / "skill_results.md").read_text().split())
+    groups, own = published(ROOT, "recall_pairs"), task_knobs("recall")
+    scores = {
+        (pairs, name): [score(each) for each in groups.get(f"{pairs}-{name}", ())]
+        for pairs in PAIRS
+        for name in NETWORKS
+    }
+    full, hybrid = {"conv_attention", "conv_circular"}, "long_conv+attention"
+    others = {key: values for key, values in scores.items() if key[1] not in {*full, hybrid} and values}
+    guesses = {
+        pairs: guess_by_position(own._replace(pairs=pairs, length=length)) for pairs, length in PAIRS.items()
+    }
+    said = {
+        "recall any of these numbers of pairs, with all seeds that were trained.": min(
+            value for (_, name), values in scores.items() if name in full for value in values
+        )
+        >= SOLVED,
+        "recalls 4, 8 and 16 pairs with all seeds.": min(*scores[4, hybrid], *scores[16, hybrid]) >= SOLVED,
+        "The first seed with 64 pairs does not recall.": scores[64, hybrid][0] < SOLVED,
+        "and 4, 16 and 64 pairs with none.": max(
+            value for pairs in (4, 16, 64) for value in scores[pairs, "conv_lambda"]
+        )
+        < SOLVED,
+        "All seeds stay below the guess by position": all(
+            max(values) < guesses[pairs] for (pairs, _), values in others.items()
+        ),
+        "With 64 pairs they reach 3 % or less.": max(
+            value for (pairs, _), values in others.items() if pairs == 64 for value in values
+        )
+        < 0.03,
     }
     agree(text, said)
 
