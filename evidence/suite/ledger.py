@@ -18,6 +18,7 @@ from fourier_attn.studies import collect
 from fourier_attn.studies.intervals import band
 from fourier_attn.train.rundir import config_file
 from fourier_attn.train.rundir.metrics_log import read_lines
+from fourier_attn.train.rundir.workdir import SELF_PRETRAINED
 
 Finding = dict[str, Any]
 HOUR = 3600.0
@@ -39,7 +40,8 @@ def finished_cell(cell: Cell, directory: Path) -> Finding:
       the answer to each test example is right, packed, or None if labels are not public, the metric is not an
       accuracy, or an example asks for several answers; `weights`, a digest of those that the run began with,
       or None if it had none, or did not note it; `curve`, only for pre-training, the training loss between
-      lines of the metrics; `cpu_seconds` and `peak_memory_mib` of all the processes
+      lines of the metrics; `self_pretrained`, only after self-pretraining, the masked model's metrics on
+      test, such as its perplexity; `cpu_seconds` and `peak_memory_mib` of all the processes
       that worked on it, as far as they noted them (`counted` of `processes`).
     Raises: ValueError for a run that is not finished, or was made with other seeds or knobs.
     """
@@ -66,6 +68,7 @@ def finished_cell(cell: Cell, directory: Path) -> Finding:
         "epochs": [{"epoch": epoch, **values} for epoch, values in sorted(epochs.items())],
         "right": pack(answered_right(directory)) if known else None,
         **({"curve": curve(lines)} if cell.tier == "pretrain" else {}),
+        **({"self_pretrained": masked_test(directory)} if "train.self_pretrain" in row["knobs"] else {}),
         "weights": start_weights.noted(directory) if cell.start else None,
         **usage(directory),
         **{key: row[key] for key in ("command", "commit", "hardware", "versions", "date", "allowed_drift")},
@@ -92,6 +95,12 @@ def curve(lines: Sequence[Mapping[str, Any]], name: str = "mlm_loss") -> list[tu
         if line["epoch"] == int(line["epoch"]):  # the next line has means over the next epoch
             begin, before, mean = line["step"], 0, 0.0
     return points
+
+
+def masked_test(directory: Path) -> dict[str, Any]:
+    """Returns the metrics on test of the masked model that a run with self-pretraining starts from."""
+    tests = [line for line in read_lines(directory / SELF_PRETRAINED) if line["split"] == "test"]
+    return collect.measured(tests[-1])
 
 
 def score(finding: Finding) -> float:

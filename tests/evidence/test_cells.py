@@ -218,6 +218,27 @@ def test_a_finding_names_its_start_and_its_weights(
     assert ledger.finished_cell(alone, directory)["weights"] is None
 
 
+def test_a_finding_has_the_metrics_of_its_masked_model(
+    toy_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = cells.EVERY["toy-fnet-0"]
+    directory = tmp_path / cell.name
+    shutil.copytree(toy_run, directory)
+    monkeypatch.setattr(cells.Cell, "differing", lambda *_: "")
+    assert "self_pretrained" not in ledger.finished_cell(cell, directory)
+    row = collect.row(directory)
+    monkeypatch.setattr(collect, "row", lambda _: row | {"knobs": {"train.self_pretrain": 2}})
+    (directory / "self_pretrained").mkdir()
+    lines = (
+        {"split": "test", "step": 8, "epoch": 1.0, "perplexity": 9.0},
+        {"split": "validation", "step": 9, "epoch": 2.0, "perplexity": 4.0},
+        {"split": "test", "step": 9, "epoch": 2.0, "perplexity": 5.0, "accuracy": 0.25},
+    )
+    (directory / "self_pretrained" / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    found = ledger.finished_cell(cell, directory)
+    assert found["self_pretrained"] == {"perplexity": 5.0, "accuracy": 0.25}
+
+
 def test_cells_that_go_on_from_weights_need_these(tmp_path: Path) -> None:
     there = Ledger(tmp_path)
     with pytest.raises(ValueError, match=r"pretrain-fnet-mini-0 is not finished.*run --tier=pretrain first"):
