@@ -17,6 +17,7 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from absl import app, flags, logging
 
@@ -165,13 +166,60 @@ def with_run(words: Sequence[str]) -> list[str]:
     given = {"config", "workdir"} <= set(flags.FLAGS) and "config" not in options
     if not given or not any(option.startswith("config.") for option in options):
         return list(words)
-    rest = flags.FlagValues()
-    flags.DEFINE_string("workdir", None, "directory of the run", flag_values=rest)
-    rest(words, known_only=True)
-    if not rest.workdir or not (paths.given(rest.workdir) / "config.json").is_file():
+    [workdir] = values_of(words, "workdir")
+    if not workdir or not (paths.given(workdir) / "config.json").is_file():
         return list(words)
     file = Path(__file__).with_name("run_config.py")
-    return [words[0], f"--config={file}:{rest.workdir}", *words[1:]]
+    return [words[0], f"--config={file}:{workdir}", *words[1:]]
+
+
+def values_of(words: Sequence[str], *names: str) -> list[str | None]:
+    """Returns the values of flags of a command line that is not parsed yet; None for missing flags.
+
+    Args:
+      words: the command line, with the name of the program.
+      names: names of flags with a text as value.
+    """
+    line = flags.FlagValues()
+    line.set_gnu_getopt(True)  # so that the value of another flag does not end the flags
+    for name in names:
+        flags.DEFINE_string(name, None, "a flag of the command", flag_values=line)
+    line(words, known_only=True)
+    return [line[name].value for name in names]
+
+
+class ChosenParser(flags.ArgumentParser):
+    """Reads a configuration, and applies a choice to it.
+
+    Args:
+      parser: the parser of the flag --config.
+      choose: returns the configuration to which overrides are applied. Raises: ValueError.
+    """
+
+    def __init__(self, parser: flags.ArgumentParser, choose: Callable[[Any], Any]):
+        self.parser, self.choose = parser, choose
+
+    def parse(self, argument: str) -> Any:
+        config = self.parser.parse(argument)
+        try:
+            return self.choose(config)
+        except ValueError as error:  # absl would put the path of the configuration before the message
+            raise flags.Error(str(error)) from error
+
+    def flag_type(self) -> str:
+        return self.parser.flag_type()
+
+
+def choose_before_overrides(flag: Any, choose: Callable[[Any], Any]) -> None:
+    """Makes the flag --config apply a choice to the configuration that it reads, before the overrides.
+
+    An override then also counts if the choice replaces the part of the configuration that has its option.
+
+    Args:
+      flag: the flag --config, which is changed in place.
+      choose: see `ChosenParser`.
+    """
+    flag.parser = ChosenParser(flag.parser, choose)
 
 
 def without_optional(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:

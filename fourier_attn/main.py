@@ -39,6 +39,7 @@ def define_flags() -> None:
         help_string="configuration: NAME:TASK, for example fnet:imdb, or a file, for example "
         "configs/fnet.py:imdb; `python -m fourier_attn.config` prints every option",
     )
+    command.choose_before_overrides(flags.FLAGS["config"], chosen)
     flags.DEFINE_string(
         "recipe",
         None,
@@ -418,16 +419,26 @@ def given_config() -> Any:
         there = sorted(path.stem for path in command.configs().glob("*.py"))
         cure = choose("one of", [Path(name.partition(":")[0]).stem], there)
         raise ValueError(f"--config={name} cannot be read; {cure}, or your own file (mine.py)")
-    configuration.complete_overrides(flags.FLAGS["config"], command.optional)
+    configuration.complete_overrides(flags.FLAGS["config"], command.optional, flags.FLAGS.recipe)
     if flags.FLAGS.config is None:
         for name in ("recipe", "mixer"):
             if flags.FLAGS[name].value is not None:
                 raise ValueError(f"--{name}={flags.FLAGS[name].value} needs --config=FILE, which it changes")
         return None
     config: Any = flags.FLAGS.config
-    overrides = overridden()
-    init_from.check_overrides(config, overrides)
-    return configuration.with_choices(config, flags.FLAGS.mixer, flags.FLAGS.recipe, tuple(overrides))
+    init_from.check_overrides(config, overridden())
+    return config
+
+
+def chosen(config: Any) -> Any:
+    """Returns a configuration with the mixer and the recipe of the command line, which is being parsed."""
+    mixer, recipe = command.values_of(sys.argv, "mixer", "recipe")
+    if (mixer, recipe) == (None, None) or not isinstance(config, ConfigDict):
+        return config
+    from fourier_attn import config as configuration
+
+    read: Any = config
+    return configuration.with_choices(read, mixer, recipe)
 
 
 def missing(option: str):

@@ -174,15 +174,17 @@ def read(given: Sequence[str]) -> config.Config:
     values = flags.FlagValues()
     choices = [word for word in given if re.match(r"--?(mixer|recipe)=", word)]
     rest = [word for word in given if word not in choices]
+    mixer, recipe = option(choices, "mixer"), option(choices, "recipe")
     line, optional = command.without_optional(command.with_paths(["sweep", *rest]))
     config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=line)
+    if choices:
+        command.choose_before_overrides(values["config"], lambda c: config.with_choices(c, mixer, recipe))
     try:
         with command.imports_of_config(line):
             values(line)
-        config.complete_overrides(values["config"], optional)
+        config.complete_overrides(values["config"], optional, recipe)
         found: Any = values["config"].value
-        set_knobs = tuple(config_flags.get_override_values(values["config"]))
-        return config.with_choices(found, option(choices, "mixer"), option(choices, "recipe"), set_knobs)
+        return found
     except (flags.Error, ValueError):
         raise
     except Exception as error:  # a configuration file is run here, and may fail in any way

@@ -68,7 +68,7 @@ def default(
     return fit_length(config).lock()
 
 
-def with_recipe(config: Config, recipe: str, overrides: Sequence[str] = ()) -> Config:
+def with_recipe(config: Config, recipe: str) -> Config:
     """Returns the task's defaults with a recipe, and the mixers and the layout of `config`.
 
     Use it to compare mixers of several configuration files: the results differ in nothing but the mixer.
@@ -76,18 +76,16 @@ def with_recipe(config: Config, recipe: str, overrides: Sequence[str] = ()) -> C
     Args:
       config: gives the task, the mixers with their fields, the layout, and the options of a run (`RUN`).
       recipe: a key of `RECIPES`.
-      overrides: names of further options that keep their value, for example "optim.learning_rate".
     Raises: ValueError for an unknown recipe.
     """
     own = copied(config)
     shared = default(own.model.mixer.name, own.data.task, recipe, others=tuple(own.model.others))
-    kept = [*RUN, "model.mixer", "model.others", "model.layout", *overrides]
     with shared.unlocked():
-        for name in kept:
+        for name in (*RUN, "model.mixer", "model.others", "model.layout"):
             part, _, knob = name.rpartition(".")
             place, value = (shared, own) if not part else (part_of(shared, part), part_of(own, part))
             place[knob] = value[knob]
-    return fit_length(shared, overrides)
+    return fit_length(shared)
 
 
 def with_mixer(config: Config, mixer: str) -> Config:
@@ -126,19 +124,20 @@ def with_mixer(config: Config, mixer: str) -> Config:
     return fit_length(changed).lock()
 
 
-def with_choices(config: Config, mixer: str | None, recipe: str | None, overrides: Sequence[str]) -> Config:
-    """Returns a configuration with the mixer and the recipe that a command line names.
+def with_choices(config: Config, mixer: str | None, recipe: str | None) -> Config:
+    """Returns a copy with the mixer and the recipe of a command line, to which overrides can be applied.
 
     Args:
-      config: the configuration to change; the result may be the same object.
+      config: the configuration that the command line names.
       mixer: the value of --mixer; None: unchanged, see `with_mixer`.
       recipe: the value of --recipe; None: unchanged, see `with_recipe`.
-      overrides: names of options that the command line sets, which the recipe does not change.
     Raises: ValueError for an unknown name.
     """
     if mixer is not None:
         config = with_mixer(config, mixer)
-    return config if recipe is None else with_recipe(config, recipe, overrides)
+    if recipe is not None:
+        config = with_recipe(config, recipe)
+    return from_dict(config.to_dict())  # in which options that are None have a type again
 
 
 def masked(config: Config) -> Config:

@@ -20,7 +20,7 @@ from fourier_attn.optics import Engine, presets
 from fourier_attn.optics.engine_spec import every_parameter
 
 
-def complete_overrides(flag: Any, optional: Mapping[str, str]) -> None:
+def complete_overrides(flag: Any, optional: Mapping[str, str], recipe: str | None = None) -> None:
     """Applies the remaining overrides of a command line, and what follows from its overrides.
 
     If `model.positions` is overridden, mixers with position-dependent weights get this length, unless their
@@ -29,6 +29,7 @@ def complete_overrides(flag: Any, optional: Mapping[str, str]) -> None:
     Args:
       flag: the absl flag --config; its configuration and its override values are changed in place.
       optional: new values by option; "None" sets the option to None.
+      recipe: the value of --recipe, which replaces the defaults of the task before the overrides are applied.
     Raises: ValueError for an option that cannot be None, for conflicting overrides, and without --config.
     """
     if optional and not isinstance(flag.value, ConfigDict):
@@ -36,6 +37,11 @@ def complete_overrides(flag: Any, optional: Mapping[str, str]) -> None:
     if not isinstance(flag.value, ConfigDict):
         return
     config: Any = flag.value
+    if recipe is not None and "data.task" in flag.override_values:
+        raise ValueError(
+            f"--recipe={recipe} takes the task of --config, so data.task={config.data.task} comes too late; "
+            f"give the task in the name, such as --config=fnet:{config.data.task}"
+        )
     for knob, value in _of_each_mixer(config, optional).items():
         if inside := [name for name in flag.override_values if name.startswith(f"{knob}.")]:
             raise ValueError(f"--config.{knob}={value} conflicts with --config.{inside[0]}; remove one")

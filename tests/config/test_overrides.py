@@ -89,6 +89,47 @@ def test_lengths_follow_positions_unless_they_are_set(mixer: str) -> None:
     assert grid.read(layout).model.mixer.length == 256
 
 
+@pytest.mark.usefixtures("standard_promotion")
+def test_overrides_apply_to_the_mixer_and_the_recipe_that_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In any order of the words; options that are None can be set, and those of a mixer in a layout, too."""
+    seen: list[config.Config] = []
+    monkeypatch.setattr("fourier_attn.train.run", lambda c, *_: seen.append(c))
+
+    def chosen(*words: str) -> config.Config:
+        code, _, error = run_here(main, *words, "--workdir=/nowhere")
+        assert code == 0, error
+        read = grid.read(words)
+        assert read.to_dict() == seen[-1].to_dict()
+        return read
+
+    mixer = chosen("--mixer=lambda", "--config=fnet:imdb", "--config.model.mixer.k=7").model.mixer
+    assert (mixer.name, mixer.k) == ("lambda", 7)
+    small = chosen(
+        "--config=fnet:imdb", "--config.optim.learning_rate=0.25", "--recipe=small", "--mixer=afno"
+    )
+    assert (small.optim.learning_rate, small.model.d, small.model.mixer.name) == (0.25, 64, "afno")
+    shaped = chosen("--config=attention:imdb", "--mixer=circular", "--config.model.mixer.shape=(16,8)")
+    assert shaped.model.mixer.shape == (16, 8)
+    other = chosen(
+        "--config=skills:conv_linear-recall", "--mixer=linear", "--config.model.others.token_conv.taps=5"
+    )
+    assert other.model.others.token_conv.taps == 5
+    own = chosen("--config=fnet:imdb", "--mixer=linear", "--config.model.mixer.length=600")
+    assert own.model.mixer.length == 600
+    words = ("--config=fnet:imdb", "--mixer=linear", "--config.model.mixer.norm=none")
+    for code, _, error in (run_here(main, *words), run_here(main, words[0], words[2], words[1])):
+        assert (code, "model.mixer.norm is not an option" in error) == (2, True)  # linear has no such field
+
+
+def test_a_recipe_has_the_defaults_of_one_task() -> None:
+    words = ("--config=fnet:imdb", "--recipe=small", "--config.data.task=sst2")
+    message = "so data.task=sst2 comes too late; give the task in the name, such as --config=fnet:sst2"
+    with pytest.raises(ValueError, match=message):
+        grid.read(words)
+    code, _, error = run_here(main, *words)
+    assert (code, message in error) == (2, True)
+
+
 def test_the_last_override_of_a_knob_holds() -> None:
     knob = f"{ENGINE}.receiver.adc_bits"
     assert read(f"{knob}=None", f"{knob}=3").model.mixer.engine.receiver.adc_bits == 3
