@@ -6,7 +6,7 @@ from evidence.pages.claims import points
 from evidence.pages.markdown import Results, mean_cell, table
 from evidence.pages.skill_predictions import verdict
 from evidence.suite import cells
-from evidence.suite.ledger import Finding, published, score
+from evidence.suite.ledger import Finding, number, published, score
 from evidence.suite.statistics import Interval, welch_interval
 from fourier_attn.studies.intervals import band
 
@@ -22,7 +22,7 @@ def gains_table(results: Results) -> str:
 
 
 def format_gains(scratch: Groups, pretrained: Groups) -> str:
-    """Tabulates the accuracies of each mixer, and its gain with a 95 % interval.
+    """Tabulates accuracies of each mixer, its gain with a 95 % interval, and its masked model's perplexity.
 
     Args:
       scratch: the findings of each mixer from random weights.
@@ -32,8 +32,15 @@ def format_gains(scratch: Groups, pretrained: Groups) -> str:
     for model, (before, after) in accuracies(scratch, pretrained).items():
         shown = [mean_cell([100 * value for value in side.values()]) for side in (before, after)]
         gained = mean_gain(gains_by_seed(before, after))
-        lines.append([f"`{model}`", *shown, points(*gained) if gained else ""])
-    return table(["mixer", "from random weights, %", "self-pretrained, %", "gain (95 % interval)"], lines)
+        perplexities = mean_cell([perplexity(found) for found in pretrained.get(model, ())], digits=0)
+        lines.append([f"`{model}`", *shown, points(*gained) if gained else "", perplexities])
+    title = ["mixer", "from random weights, %", "self-pretrained, %", "gain (95 % interval)"]
+    return table([*title, "perplexity of the masked model"], lines)
+
+
+def perplexity(finding: Finding) -> float:
+    """Returns the perplexity of the masked model that a network was self-pretrained as, on test."""
+    return number(finding["self_pretrained"]["perplexity"])
 
 
 def verdicts_table(results: Results) -> str:

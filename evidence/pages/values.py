@@ -321,7 +321,11 @@ def prediction_counts(results: Results) -> str:
     )
     lines = [line.strip("| ").split(" | ") for made in tables for line in made(results).splitlines()[2:]]
     found = Counter(cells[2] for cells in lines)
-    return f"{found['holds']} hold, {found['fails']} fail and {found['open']} are open"
+    words = {"holds": ("holds", "hold"), "fails": ("fails", "fail"), "open": ("is open", "are open")}
+    said = [
+        f"{found[verdict]} {forms[found[verdict] > 1]}" for verdict, forms in words.items() if found[verdict]
+    ]
+    return f"{', '.join(said[:-1])} and {said[-1]}"
 
 
 def glue_share(results: Results, network: str, control: str = "") -> str:

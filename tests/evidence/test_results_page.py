@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from conftest import ROOT
 
-from evidence.pages import open_questions, values
+from evidence.pages import open_questions, self_pretraining, values
 from evidence.pages.claims import CONTROL, SUPPORTED, share_of_glue, verdicts
 from evidence.pages.markdown import Results, table
+from evidence.pages.self_pretraining import gains_by_seed, mean_gain, perplexity
 from evidence.pages.skill_predictions import MATRICES
 from evidence.pages.skills import guess_by_position, task_knobs
 from evidence.pages.values import VALUES
 from evidence.report import glue
-from evidence.suite.ledger import Finding, number, published, score
+from evidence.suite.ledger import Finding, Ledger, number, on_accelerator, published, score
 from evidence.suite.pretraining import GLUE
 from evidence.suite.skills import NETWORKS, PAIRS, RATES, SOLVED, TRIED
 from evidence.suite.statistics import welch_interval
@@ -292,6 +293,41 @@ def test_the_page_on_fnet_says_how_the_failed_run_of_size_mini_counts() -> None:
     assert mini <= tiny
 
 
+def test_sentences_on_self_pretraining_agree_with_the_results() -> None:
+    text = " ".join((ROOT / "docs" / "texts.md").read_text().split())
+    groups = published(ROOT, self_pretraining.TIER)
+    sides = self_pretraining.accuracies(published(ROOT, "1"), groups)
+    gains = {model: mean_gain(gains_by_seed(*each)) for model, each in sides.items()}
+    combining = [gain for model, gain in gains.items() if model != "identity"]
+    perplexities = {model: [perplexity(each) for each in group] for model, group in groups.items()}
+    alone, others = perplexities["identity"], ("attention", "circular-1d", "fnet")
+    trained = [each for group in groups.values() for each in group]
+    before = [each for group in published(ROOT, "1").values() for each in group]
+    highest = {each["fingerprints"]["settings"]["jax_default_matmul_precision"] for each in trained}
+    rows = self_pretraining.verdicts_table(RESULTS).splitlines()[2:]
+    said = {
+        "no mixer that combines tokens has a higher mean accuracy. The intervals include small gains and "
+        "small losses.": all(gain is not None and gain.low < gain.mean < 0 < gain.high for gain in combining),
+        "Their perplexities are close to or above that of `identity`": all(
+            mean(perplexities[model]) > 0.95 * mean(alone) for model in others
+        ),
+        "Only the perplexity of lambda layers is clearly lower": max(perplexities["lambda"])
+        < 0.9 * min(perplexities[model][seed] for model in (*others, "identity") for seed in range(3)),
+        "All four fail:": [row.split("|")[3].strip() for row in rows] == ["fails"] * 4,
+        "The self-pretrained networks were trained on a GPU and the networks from random weights on CPUs, "
+        "all of them in float32.": all(map(on_accelerator, trained))
+        and highest == {"highest"}
+        and not any(map(on_accelerator, before)),
+    }
+    agree(text, said)
+    launch = " ".join((ROOT / "docs" / "launch.md").read_text().split())
+    every = Ledger(ROOT / "results" / "evidence", by_task=True).findings.values()
+    agree(
+        launch,
+        {"Eighteen networks in `results/` were trained on a GPU": sum(map(on_accelerator, every)) == 18},
+    )
+
+
 def test_predictions_are_counted_by_their_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
     """In tables with a column after the verdict, and without one."""
 
@@ -304,7 +340,9 @@ def test_predictions_are_counted_by_their_verdicts(monkeypatch: pytest.MonkeyPat
     )
     monkeypatch.setattr(values.pretraining_predictions, "verdicts_table", made())
     monkeypatch.setattr(values.self_pretraining, "verdicts_table", made(["1", "A", "open", ""]))
-    assert values.prediction_counts(RESULTS) == "2 hold, 1 fail and 1 are open"
+    assert values.prediction_counts(RESULTS) == "2 hold, 1 fails and 1 is open"
+    monkeypatch.setattr(values.self_pretraining, "verdicts_table", made(["1", "A", "fails", ""]))
+    assert values.prediction_counts(RESULTS) == "2 hold and 2 fail"
 
 
 def test_sentences_on_images_agree_with_every_seed() -> None:

@@ -9,7 +9,13 @@ from evidence.pages.self_pretraining import gain_difference, gains_by_seed, mean
 def findings(*accuracies: float) -> list[dict]:
     """What the files of a model's cells say that the tables need."""
     return [
-        {"seed": seed, "metric": "accuracy", "test": {"accuracy": accuracy}, "validation": [accuracy]}
+        {
+            "seed": seed,
+            "metric": "accuracy",
+            "test": {"accuracy": accuracy},
+            "validation": [accuracy],
+            "self_pretrained": {"perplexity": 600.0 + 10 * seed},
+        }
         for seed, accuracy in enumerate(accuracies)
     ]
 
@@ -40,8 +46,11 @@ def test_the_table_has_shared_seeds_and_names_missing_runs() -> None:
     scratch = {"fnet": findings(0.80, 0.81, 0.82, 0.99), "attention": findings(0.8, 0.8)}
     text = self_pretraining.format_gains(scratch, {"fnet": findings(0.83, 0.84, 0.85)})
     rows = {line.split("`")[1]: line for line in text.splitlines()[2:]}
-    assert "| 81.00 ± 1.00 (3) | 84.00 ± 1.00 (3) | +3.00 points (+3.00 to +3.00) |" in rows["fnet"]
-    assert "| 80.00 ± 0.00 (2) | not yet run |" in rows["attention"]
+    assert (
+        "| 81.00 ± 1.00 (3) | 84.00 ± 1.00 (3) | +3.00 points (+3.00 to +3.00) | 610 ± 10 (3) |"
+        in rows["fnet"]
+    )
+    assert "| 80.00 ± 0.00 (2) | not yet run |  | not yet run |" in rows["attention"]
     assert "| not yet run | not yet run |" in rows["lambda"]
 
 
