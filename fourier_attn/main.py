@@ -20,6 +20,7 @@ from ml_collections import ConfigDict, config_flags
 from fourier_attn import __version__, command, paths
 from fourier_attn.choices import check_choices, choose
 
+CHOICES = ("mixer", "recipe")  # flags that change the configuration before its overrides
 SAMPLING = ("tokens", "temperature", "top_k", "seed")  # flags of text generation
 MODES = {  # the modes that use a flag; flags that are not listed apply to all
     **dict.fromkeys(("text", "text_pair", "image"), ("predict", "explain")),
@@ -419,9 +420,14 @@ def given_config() -> Any:
         there = sorted(path.stem for path in command.configs().glob("*.py"))
         cure = choose("one of", [Path(name.partition(":")[0]).stem], there)
         raise ValueError(f"--config={name} cannot be read; {cure}, or your own file (mine.py)")
+    for name, value in zip(CHOICES, command.values_of(sys.argv, *CHOICES), strict=True):
+        if value != flags.FLAGS[name].value:  # the value of another flag was taken for this flag
+            raise ValueError(
+                f"a value begins with --{name}; write it after an equals sign, as in --text=VALUE"
+            )
     configuration.complete_overrides(flags.FLAGS["config"], command.optional, flags.FLAGS.recipe)
     if flags.FLAGS.config is None:
-        for name in ("recipe", "mixer"):
+        for name in CHOICES:
             if flags.FLAGS[name].value is not None:
                 raise ValueError(f"--{name}={flags.FLAGS[name].value} needs --config=FILE, which it changes")
         return None
@@ -432,13 +438,13 @@ def given_config() -> Any:
 
 def chosen(config: Any) -> Any:
     """Returns a configuration with the mixer and the recipe of the command line, which is being parsed."""
-    mixer, recipe = command.values_of(sys.argv, "mixer", "recipe")
+    mixer, recipe = command.values_of(sys.argv, *CHOICES)
     if (mixer, recipe) == (None, None) or not isinstance(config, ConfigDict):
         return config
     from fourier_attn import config as configuration
 
     read: Any = config
-    return configuration.with_choices(read, mixer, recipe)
+    return configuration.with_choices(read, mixer, recipe, command.optional)
 
 
 def missing(option: str):

@@ -178,7 +178,8 @@ def read(given: Sequence[str]) -> config.Config:
     line, optional = command.without_optional(command.with_paths(["sweep", *rest]))
     config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=line)
     if choices:
-        command.choose_before_overrides(values["config"], lambda c: config.with_choices(c, mixer, recipe))
+        flag = values["config"]
+        command.choose_before_overrides(flag, lambda c: config.with_choices(c, mixer, recipe, optional))
     try:
         with command.imports_of_config(line):
             values(line)

@@ -10,7 +10,6 @@ from fourier_attn.config.build import (
     read_engine,
     set_engine,
     with_architecture,
-    with_choices,
     with_mixer,
     with_recipe,
 )
@@ -25,7 +24,7 @@ from fourier_attn.config.fit import (
     tokens,
 )
 from fourier_attn.config.options import OPTIM, PARTS, RECIPES, RUN, TRAIN, Config, OptimConfig, TrainConfig
-from fourier_attn.config.overrides import complete_overrides, set_optional
+from fourier_attn.config.overrides import complete_overrides, set_optional, with_choices
 from fourier_attn.config.places import device_files, with_absolute_paths
 from fourier_attn.knobs import with_values
 

@@ -1,9 +1,10 @@
 """Builds a configuration from names, from another configuration, or from the file of a run."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ml_collections import ConfigDict
+from ml_collections import ConfigDict, FrozenConfigDict
 from ml_collections.config_dict import placeholder
 
 from fourier_attn import data, model
@@ -78,7 +79,7 @@ def with_recipe(config: Config, recipe: str) -> Config:
       recipe: a key of `RECIPES`.
     Raises: ValueError for an unknown recipe.
     """
-    own = copied(config)
+    own = _linked(config)
     shared = default(own.model.mixer.name, own.data.task, recipe, others=tuple(own.model.others))
     with shared.unlocked():
         for name in (*RUN, "model.mixer", "model.others", "model.layout"):
@@ -100,44 +101,38 @@ def with_mixer(config: Config, mixer: str) -> Config:
     Raises: ValueError for an unknown name, and for a mixer that cannot use the engine of the replaced one.
     """
     model.find_mixer(mixer)
-    changed, old = copied(config), config.model.mixer
+    changed = _linked(config)
+    old, others = changed.model.mixer, dict(changed.model.others.items())
     if old.name == mixer:
         return changed
-    new = config.model.others.get(mixer)
+    new = others.pop(mixer, None)
     if new is None:
         new = _mixer(mixer)
         for field in SHARED:
             if field in old and field in new:
                 del new[field]  # an engine may be a name, or parameters
-                new[field] = old[field]
+                new[field] = old[field] if isinstance(old[field], ConfigDict) else old.get_ref(field)
     lost = [name for name in model.engine_fields(old.name) if old[name] is not None and name not in new]
     if lost:
         raise ValueError(
             f"mixer={mixer!r} has no transform that model.mixer.{lost[0]} of {old.name!r} could compute; "
             "choose a mixer with an engine, or a configuration without one"
         )
-    with changed.unlocked():
-        changed.model.mixer = ConfigDict({**new, "name": mixer})
-        changed.model.others = ConfigDict({n: v for n, v in config.model.others.items() if n != mixer})
-        names = (mixer if name == old.name else name for name in config.model.layout)
+    with new.unlocked(), changed.unlocked():
+        new.name = mixer
+        changed.model.mixer = new
+        changed.model.others = ConfigDict(others)
+        names = (mixer if name == old.name else name for name in changed.model.layout)
         changed.model.layout = tuple(names)
     return fit_length(changed).lock()
 
 
-def with_choices(config: Config, mixer: str | None, recipe: str | None) -> Config:
-    """Returns a copy with the mixer and the recipe of a command line, to which overrides can be applied.
+def _linked(config: Config) -> Config:
+    """Returns a mutable copy in which options that refer to other options still do, if the file linked them.
 
-    Args:
-      config: the configuration that the command line names.
-      mixer: the value of --mixer; None: unchanged, see `with_mixer`.
-      recipe: the value of --recipe; None: unchanged, see `with_recipe`.
-    Raises: ValueError for an unknown name.
+    Options that are None keep their type, so that a command line can set them.
     """
-    if mixer is not None:
-        config = with_mixer(config, mixer)
-    if recipe is not None:
-        config = with_recipe(config, recipe)
-    return from_dict(config.to_dict())  # in which options that are None have a type again
+    return copied(config) if isinstance(config, FrozenConfigDict) else copy.deepcopy(config)
 
 
 def masked(config: Config) -> Config:

@@ -12,12 +12,35 @@ from ml_collections import ConfigDict
 from ml_collections.config_dict import placeholder
 
 from fourier_attn import model
-from fourier_attn.config.build import EMPTY, part_of, set_engine
+from fourier_attn.config.build import EMPTY, part_of, set_engine, with_mixer, with_recipe
 from fourier_attn.config.fit import MIXER, fit_length, mixer_name
 from fourier_attn.config.options import Config
 from fourier_attn.layers.fields import options
 from fourier_attn.optics import Engine, presets
 from fourier_attn.optics.engine_spec import every_parameter
+
+ENGINES = ("model.engine", "model.eval_engine")  # overrides of all mixers that have an engine
+
+
+def with_choices(
+    config: Config, mixer: str | None, recipe: str | None, optional: Mapping[str, str]
+) -> Config:
+    """Returns a configuration with the mixer and the recipe of a command line, before the other overrides.
+
+    Args:
+      config: the configuration that the command line names, which may be changed in place.
+      mixer: the value of --mixer; None: unchanged, see `with_mixer`.
+      recipe: the value of --recipe; None: unchanged, see `with_recipe`.
+      optional: overrides for `complete_overrides`. Engines that "model.engine" and "model.eval_engine" remove
+        are removed first, because the new mixer may have no transform for them.
+    Raises: ValueError for an unknown name, and for a mixer that cannot use the engine of the replaced one.
+    """
+    if mixer is not None:
+        removed = {knob: value for knob, value in optional.items() if value == "None" and knob in ENGINES}
+        for knob in _of_each_mixer(config, removed):
+            set_optional(config, knob, None)
+        config = with_mixer(config, mixer)
+    return config if recipe is None else with_recipe(config, recipe)
 
 
 def complete_overrides(flag: Any, optional: Mapping[str, str], recipe: str | None = None) -> None:
@@ -39,8 +62,9 @@ def complete_overrides(flag: Any, optional: Mapping[str, str], recipe: str | Non
     config: Any = flag.value
     if recipe is not None and "data.task" in flag.override_values:
         raise ValueError(
-            f"--recipe={recipe} takes the task of --config, so data.task={config.data.task} comes too late; "
-            f"give the task in the name, such as --config=fnet:{config.data.task}"
+            f"--recipe={recipe} and --config.data.task={config.data.task} cannot be combined, because a "
+            "recipe keeps the task of the configuration; name the task there, as in "
+            f"--config=NAME:{config.data.task}"
         )
     for knob, value in _of_each_mixer(config, optional).items():
         if inside := [name for name in flag.override_values if name.startswith(f"{knob}.")]:
@@ -54,18 +78,18 @@ def complete_overrides(flag: Any, optional: Mapping[str, str], recipe: str | Non
 def _of_each_mixer(config: Config, optional: Mapping[str, str]) -> dict[str, str]:
     """Replaces "model.engine" and "model.eval_engine" by these options of each mixer that has them.
 
-    Raises: ValueError where no mixer has them.
+    Raises: ValueError for an engine where no mixer has them.
     """
     expanded: dict[str, str] = {}
     for knob, value in optional.items():
-        part, _, field = knob.rpartition(".")
-        if part != "model" or field not in ("engine", "eval_engine"):
+        if knob not in ENGINES:
             expanded[knob] = value
             continue
+        field = knob.removeprefix("model.")
         own = config.model.mixer.name
         places = {own: "model.mixer"} | {name: f"model.others.{name}" for name in config.model.others}
         having = [place for name, place in places.items() if field in model.engine_fields(name)]
-        if not having:
+        if not having and value != "None":
             able = ", ".join(name for name in model.MIXERS if field in model.engine_fields(name))
             raise ValueError(
                 f"{knob}={value}: mixer {own!r} has no transform that an engine could compute; choose one of "

@@ -116,14 +116,38 @@ def test_overrides_apply_to_the_mixer_and_the_recipe_that_are_chosen(monkeypatch
     assert other.model.others.token_conv.taps == 5
     own = chosen("--config=fnet:imdb", "--mixer=linear", "--config.model.mixer.length=600")
     assert own.model.mixer.length == 600
+    exact = chosen("--config=optical_circular:imdb", "--mixer=identity", "--config.model.engine=None")
+    assert exact.model.mixer.to_dict() == config.default("identity").model.mixer.to_dict()
     words = ("--config=fnet:imdb", "--mixer=linear", "--config.model.mixer.norm=none")
     for code, _, error in (run_here(main, *words), run_here(main, words[0], words[2], words[1])):
         assert (code, "model.mixer.norm is not an option" in error) == (2, True)  # linear has no such field
 
 
+def test_a_value_is_not_taken_for_a_mixer() -> None:
+    code, _, error = run_here(main, "--config=fnet:imdb", "--tracker", "--mixer=lambda")
+    assert (code, "a value begins with --mixer; write it after an equals sign" in error) == (2, True), error
+
+
+def test_a_file_of_the_user_keeps_its_links_and_its_own_keys(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from ml_collections import FieldReference\n"
+        "from fourier_attn.config import default\n"
+        "def get_config():\n"
+        "    c = default('fourier', 'imdb')\n"
+        "    d = FieldReference(128)\n"
+        "    c.model.d, c.model.mlp = d, d * 4\n"
+        "    with c.unlocked():\n"
+        "        c.note = 'mine'\n"
+        "    return c\n"
+    )
+    read = grid.read([f"--config={tmp_path / 'mine.py'}", "--mixer=lambda", "--config.model.d=64"])
+    assert (read.model.mixer.name, read.model.d, read.model.mlp) == ("lambda", 64, 256)
+    assert read.to_dict()["note"] == "mine"
+
+
 def test_a_recipe_has_the_defaults_of_one_task() -> None:
     words = ("--config=fnet:imdb", "--recipe=small", "--config.data.task=sst2")
-    message = "so data.task=sst2 comes too late; give the task in the name, such as --config=fnet:sst2"
+    message = "cannot be combined, because a recipe keeps the task of the configuration; name the task there"
     with pytest.raises(ValueError, match=message):
         grid.read(words)
     code, _, error = run_here(main, *words)
