@@ -192,15 +192,20 @@ def test_sentences_on_more_pairs_agree_with_the_results() -> None:
     guesses = {
         pairs: guess_by_position(own._replace(pairs=pairs, length=length)) for pairs, length in PAIRS.items()
     }
+    assert all(len(values) == 3 for values in scores.values())
     said = {
-        "recall any of these numbers of pairs, with all seeds that were trained.": min(
+        "recall any of these numbers of pairs, with all seeds.": min(
             value for (_, name), values in scores.items() if name in full for value in values
         )
         >= SOLVED,
-        "recalls 4, 8 and 16 pairs with all seeds.": min(*scores[4, hybrid], *scores[16, hybrid]) >= SOLVED,
-        "The first seed with 64 pairs does not recall.": scores[64, hybrid][0] < SOLVED,
-        "and 4, 16 and 64 pairs with none.": max(
-            value for pairs in (4, 16, 64) for value in scores[pairs, "conv_lambda"]
+        "recalls 4 to 32 pairs with all seeds, and 64 pairs with two of three. The other seed reaches 2.7 "
+        "%.": (
+            min(value for pairs in (4, 16, 32) for value in scores[pairs, hybrid]) >= SOLVED
+            and sorted(scores[64, hybrid])[1] >= SOLVED
+            and f"{100 * min(scores[64, hybrid]):.1f}" == "2.7"
+        ),
+        "and other numbers of pairs with none.": max(
+            value for pairs in PAIRS for value in scores[pairs, "conv_lambda"]
         )
         < SOLVED,
         "All seeds stay below the guess by position": all(
@@ -298,7 +303,11 @@ def test_sentences_on_self_pretraining_agree_with_the_results() -> None:
     groups = published(ROOT, self_pretraining.TIER)
     sides = self_pretraining.accuracies(published(ROOT, "1"), groups)
     gains = {model: mean_gain(gains_by_seed(*each)) for model, each in sides.items()}
-    combining = [gain for model, gain in gains.items() if model != "identity"]
+    combining = [gain for model, gain in gains.items() if gain is not None and model != "identity"]
+    accuracies = [
+        [mean(side.values()) for side in each] for model, each in sides.items() if model != "identity"
+    ]
+    before_range, after_range = (max(side) - min(side) for side in zip(*accuracies, strict=True))
     perplexities = {model: [perplexity(each) for each in group] for model, group in groups.items()}
     alone, others = perplexities["identity"], ("attention", "circular-1d", "fnet")
     trained = [each for group in groups.values() for each in group]
@@ -306,20 +315,32 @@ def test_sentences_on_self_pretraining_agree_with_the_results() -> None:
     highest = {each["fingerprints"]["settings"]["jax_default_matmul_precision"] for each in trained}
     rows = self_pretraining.verdicts_table(RESULTS).splitlines()[2:]
     said = {
-        "no mixer that combines tokens has a higher mean accuracy. The intervals include small gains and "
-        "small losses.": all(gain is not None and gain.low < gain.mean < 0 < gain.high for gain in combining),
+        "no mixer that combines tokens has a higher mean accuracy.": all(gain.mean < 0 for gain in combining),
+        "gains or losses of one to two points are possible.": (
+            0.01 < max(gain.high for gain in combining) < 0.02
+            and 0.01 < -min(gain.low for gain in combining) < 0.025
+        ),
         "Their perplexities are close to or above that of `identity`": all(
             mean(perplexities[model]) > 0.95 * mean(alone) for model in others
         ),
         "Only the perplexity of lambda layers is clearly lower": max(perplexities["lambda"])
         < 0.9 * min(perplexities[model][seed] for model in (*others, "identity") for seed in range(3)),
-        "All four fail:": [row.split("|")[3].strip() for row in rows] == ["fails"] * 4,
+        "All four fail, because their intervals contain zero.": [row.split("|")[3].strip() for row in rows]
+        == ["fails"] * 4,
         "The self-pretrained networks were trained on a GPU and the networks from random weights on CPUs, "
         "all of them in float32.": all(map(on_accelerator, trained))
         and highest == {"highest"}
         and not any(map(on_accelerator, before)),
     }
     agree(text, said)
+    agree(
+        " ".join((ROOT / "docs" / "training.md").read_text().split()),
+        {"these differences do not become smaller.": after_range >= before_range},
+    )
+    agree(
+        " ".join(PAGE.split()),
+        {"All intervals of their gains include zero": all(gain.low < 0 < gain.high for gain in combining)},
+    )
     launch = " ".join((ROOT / "docs" / "launch.md").read_text().split())
     every = Ledger(ROOT / "results" / "evidence", by_task=True).findings.values()
     agree(
@@ -343,6 +364,9 @@ def test_predictions_are_counted_by_their_verdicts(monkeypatch: pytest.MonkeyPat
     assert values.prediction_counts(RESULTS) == "2 hold, 1 fails and 1 is open"
     monkeypatch.setattr(values.self_pretraining, "verdicts_table", made(["1", "A", "fails", ""]))
     assert values.prediction_counts(RESULTS) == "2 hold and 2 fail"
+    monkeypatch.setattr(values.skill_predictions, "verdicts_table", made(["1", "A", "fails", ""]))
+    monkeypatch.setattr(values.language, "equal_verdicts", made(["1", "A", "fails", "x"]))
+    assert values.prediction_counts(RESULTS) == "3 fail"
 
 
 def test_sentences_on_images_agree_with_every_seed() -> None:
