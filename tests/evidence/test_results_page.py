@@ -194,11 +194,11 @@ def test_sentences_on_more_pairs_agree_with_the_results() -> None:
     }
     assert all(len(values) == 3 for values in scores.values())
     said = {
-        "recall any of these numbers of pairs, with all seeds.": min(
+        "solve all these numbers of pairs, with all seeds.": min(
             value for (_, name), values in scores.items() if name in full for value in values
         )
         >= SOLVED,
-        "recalls 4 to 32 pairs with all seeds, and 64 pairs with two of three. The other seed reaches 2.7 "
+        "solves 4 to 32 pairs with all seeds, and 64 pairs with two of three. The other seed reaches 2.7 "
         "%.": (
             min(value for pairs in (4, 16, 32) for value in scores[pairs, hybrid]) >= SOLVED
             and sorted(scores[64, hybrid])[1] >= SOLVED
@@ -208,7 +208,7 @@ def test_sentences_on_more_pairs_agree_with_the_results() -> None:
             value for pairs in PAIRS for value in scores[pairs, "conv_lambda"]
         )
         < SOLVED,
-        "All seeds stay below the guess by position": all(
+        "All their seeds stay below the guess by position": all(
             max(values) < guesses[pairs] for (pairs, _), values in others.items()
         ),
         "With 64 pairs they reach 3 % or less.": max(
@@ -304,10 +304,7 @@ def test_sentences_on_self_pretraining_agree_with_the_results() -> None:
     sides = self_pretraining.accuracies(published(ROOT, "1"), groups)
     gains = {model: mean_gain(gains_by_seed(*each)) for model, each in sides.items()}
     combining = [gain for model, gain in gains.items() if gain is not None and model != "identity"]
-    accuracies = [
-        [mean(side.values()) for side in each] for model, each in sides.items() if model != "identity"
-    ]
-    before_range, after_range = (max(side) - min(side) for side in zip(*accuracies, strict=True))
+    found = gains["identity"]
     perplexities = {model: [perplexity(each) for each in group] for model, group in groups.items()}
     alone, others = perplexities["identity"], ("attention", "circular-1d", "fnet")
     trained = [each for group in groups.values() for each in group]
@@ -315,11 +312,16 @@ def test_sentences_on_self_pretraining_agree_with_the_results() -> None:
     highest = {each["fingerprints"]["settings"]["jax_default_matmul_precision"] for each in trained}
     rows = self_pretraining.verdicts_table(RESULTS).splitlines()[2:]
     said = {
-        "no mixer that combines tokens has a higher mean accuracy.": all(gain.mean < 0 for gain in combining),
-        "gains or losses of one to two points are possible.": (
-            0.01 < max(gain.high for gain in combining) < 0.02
-            and 0.01 < -min(gain.low for gain in combining) < 0.025
+        "no mixer that combines tokens has a higher mean accuracy than from random weights.": all(
+            gain.mean < 0 for gain in combining
         ),
+        "gains of up to 1.7 points and losses of up to 2.4 points are possible.": (
+            round(100 * max(gain.high for gain in combining), 1) == 1.7
+            and round(-100 * min(gain.low for gain in combining), 1) == 2.4
+        ),
+        "`identity` gains 0.2 points": found is not None
+        and found.low > 0
+        and round(100 * found.mean, 1) == 0.2,
         "Their perplexities are close to or above that of `identity`": all(
             mean(perplexities[model]) > 0.95 * mean(alone) for model in others
         ),
@@ -333,10 +335,6 @@ def test_sentences_on_self_pretraining_agree_with_the_results() -> None:
         and not any(map(on_accelerator, before)),
     }
     agree(text, said)
-    agree(
-        " ".join((ROOT / "docs" / "training.md").read_text().split()),
-        {"these differences do not become smaller.": after_range >= before_range},
-    )
     agree(
         " ".join(PAGE.split()),
         {"All intervals of their gains include zero": all(gain.low < 0 < gain.high for gain in combining)},
