@@ -11,6 +11,7 @@ import importlib
 import io
 import os
 import re
+import select
 import signal
 import sys
 import threading
@@ -104,13 +105,21 @@ def exit_code(error: BaseException) -> int:
 
 
 def _reader_left() -> bool:
-    """Returns whether the reader of a pipe has closed it, as `| head` does; then stops printing."""
+    """Returns whether the reader of stdout's pipe has closed it, as `| head` does; then stops printing."""
     try:
         sys.stdout.flush()
-        return False
+        left = _without_reader(sys.stdout.fileno())  # the text that failed is sometimes not in the buffer
     except BrokenPipeError:
+        left = True
+    if left:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again at exit
-        return True
+    return left
+
+
+def _without_reader(pipe: int) -> bool:
+    poll = select.poll()
+    poll.register(pipe, 0)  # errors are reported always
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def _quiet(*details: object) -> None:

@@ -188,6 +188,25 @@ def test_a_reader_that_left_is_no_error(
     assert capsys.readouterr().err == ""
 
 
+def test_a_reader_that_left_is_noticed_with_an_empty_buffer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A large text that cannot be written is sometimes dropped, so that nothing is left to flush."""
+
+    def stop() -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(sys, "argv", ["program"])
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as stdout, flagsaver.flagsaver():
+        monkeypatch.setattr(sys, "stdout", stdout)
+        assert command.run(stop) == 1  # another pipe is broken
+        os.close(reading)
+        assert "Broken pipe" in capsys.readouterr().err
+        assert command.run(stop) == 128 + signal.SIGPIPE
+        assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("signum", signals.NOTICES)
 def test_a_notice_of_the_end_stops_a_run(signum: int, capfd: pytest.CaptureFixture[str]) -> None:
     """Batch systems send one, and SIGTERM when the time is over: the run is still saving then."""
