@@ -325,7 +325,9 @@ def prediction_counts(results: Results) -> str:
     said = [
         f"{found[verdict]} {forms[found[verdict] > 1]}" for verdict, forms in words.items() if found[verdict]
     ]
-    return " and ".join(part for part in (", ".join(said[:-1]), *said[-1:]) if part)
+    if len(said) < 2:
+        return "".join(said)
+    return f"{', '.join(said[:-1])} and {said[-1]}"
 
 
 def glue_share(results: Results, network: str, control: str = "") -> str:
