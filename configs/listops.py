@@ -6,7 +6,7 @@ optimizer. The lists of Long Range Arena are longer, with 500 to 2,000 tokens.
 Command: `python -m fourier_attn.main --config=configs/listops.py:fnet`.
 
 Expected: the table of docs/texts.md, with core-hours (results/evidence/listops). Not run to its end:
-`attention` (expected cost: 0.8 core-hours).
+`attention` and `circular-1d` (expected cost: 0.8 core-hours each).
 """
 
 from fourier_attn.choices import check_choice
@@ -14,6 +14,7 @@ from fourier_attn.config import Config, default, fit_length
 
 MODELS = {
     "attention": ("attention", {"heads": 4}),
+    "circular-1d": ("circular", {"heads": 4}),
     "fnet": ("fourier", {"norm": "tokens"}),
     "lambda": ("lambda", {"heads": 4}),
     "linear": ("linear", {}),

@@ -74,8 +74,12 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "imdb": partial(runs, name="studies/imdb", task="imdb"),
     "readme": readme_table,
     "evidence": partial(evidence, tier="1", twins=False),
-    "self-pretraining": self_pretraining.gains_table,
-    "self-pretraining-predictions": self_pretraining.verdicts_table,
+    "self-pretraining": partial(self_pretraining.gains_table, tier="self_pretrained"),
+    "self-pretraining-predictions": partial(self_pretraining.verdicts_table, tier="self_pretrained"),
+    "self-pretraining-listops": partial(self_pretraining.gains_table, tier="self_pretrained_listops"),
+    "self-pretraining-listops-predictions": partial(
+        self_pretraining.verdicts_table, tier="self_pretrained_listops"
+    ),
     "twins": partial(evidence, tier="1", twins=True),
     "articles": partial(evidence, tier="2", whole=True),
     "sst2": partial(evidence, tier="sst2", whole=True),

@@ -78,6 +78,7 @@ TITLES = {
     "glue": "Fine-tuning on GLUE",
     "bytes": "Long texts as bytes",
     "listops": "ListOps, attention and further seeds",
+    "self_pretrained_listops": "Self-pretraining on ListOps",
     "shapes": "Synthetic shapes",
     "pixels": "CIFAR-10 as pixels",
     "lm_rates": "Language models of equal size: learning rates",

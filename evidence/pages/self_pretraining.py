@@ -1,4 +1,4 @@
-"""Tabulates how much networks on IMDb gain from self-pretraining."""
+"""Tabulates how much networks on IMDb and on ListOps gain from self-pretraining."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,15 +10,17 @@ from evidence.suite.ledger import Finding, number, published, score
 from evidence.suite.statistics import Interval, welch_interval
 from fourier_attn.studies.intervals import band
 
-TIER = "self_pretrained"
+# tier -> tier of the same networks from random weights
+SCRATCH = {"self_pretrained": "1", "self_pretrained_listops": "listops"}
+SEEDS = {model.name: model.seeds for model in cells.MODELS["self_pretrained"]}  # of both tiers
 COMPARED = {"fnet": "FNet", "circular-1d": "circular attention", "lambda": "lambda layers"}
 Groups = Mapping[str, Sequence[Finding]]
 Accuracies = Mapping[int, float]  # by seed
 
 
-def gains_table(results: Results) -> str:
-    """Tabulates the accuracies of each mixer from random weights and after self-pretraining."""
-    return format_gains(published(results.root, "1"), published(results.root, TIER))
+def gains_table(results: Results, tier: str) -> str:
+    """Tabulates the accuracies of each mixer of a tier from random weights and after self-pretraining."""
+    return format_gains(published(results.root, SCRATCH[tier]), published(results.root, tier))
 
 
 def format_gains(scratch: Groups, pretrained: Groups) -> str:
@@ -43,9 +45,9 @@ def perplexity(finding: Finding) -> float:
     return number(finding["self_pretrained"]["perplexity"])
 
 
-def verdicts_table(results: Results) -> str:
-    """Tabulates the predictions of results/evidence/imdb/self_pretraining.md with their verdicts."""
-    return format_verdicts(published(results.root, "1"), published(results.root, TIER))
+def verdicts_table(results: Results, tier: str) -> str:
+    """Tabulates the predictions of self_pretraining.md, next to the report of a tier, with their verdicts."""
+    return format_verdicts(published(results.root, SCRATCH[tier]), published(results.root, tier))
 
 
 def format_verdicts(scratch: Groups, pretrained: Groups) -> str:
@@ -54,9 +56,8 @@ def format_verdicts(scratch: Groups, pretrained: Groups) -> str:
     Args:
       scratch, pretrained: see `format_gains`.
     """
-    seeds = {model.name: model.seeds for model in cells.MODELS[TIER]}
     every = {model: gains_by_seed(*sides) for model, sides in accuracies(scratch, pretrained).items()}
-    gained = {model: each if len(each) == seeds[model] else [] for model, each in every.items()}
+    gained = {model: each if len(each) == SEEDS[model] else [] for model, each in every.items()}
     lines = [["Attention gains from self-pretraining.", *_verdict_cells(mean_gain(gained["attention"]))]]
     for model, words in COMPARED.items():
         difference = gain_difference(gained["attention"], gained[model])
@@ -72,11 +73,11 @@ def accuracies(scratch: Groups, pretrained: Groups) -> dict[str, tuple[Accuracie
       scratch, pretrained: see `format_gains`.
     """
     return {
-        model.name: (
-            {each["seed"]: score(each) for each in scratch.get(model.name, ()) if each["seed"] < model.seeds},
-            {each["seed"]: score(each) for each in pretrained.get(model.name, ())},
+        model: (
+            {each["seed"]: score(each) for each in scratch.get(model, ()) if each["seed"] < seeds},
+            {each["seed"]: score(each) for each in pretrained.get(model, ())},
         )
-        for model in cells.MODELS[TIER]
+        for model, seeds in SEEDS.items()
     }
 
 

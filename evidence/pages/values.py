@@ -317,7 +317,7 @@ def prediction_counts(results: Results) -> str:
         skill_predictions.verdicts_table,
         language.equal_verdicts,
         pretraining_predictions.verdicts_table,
-        self_pretraining.verdicts_table,
+        *(partial(self_pretraining.verdicts_table, tier=tier) for tier in self_pretraining.SCRATCH),
     )
     lines = [line.strip("| ").split(" | ") for made in tables for line in made(results).splitlines()[2:]]
     found = Counter(cells[2] for cells in lines)

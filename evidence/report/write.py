@@ -78,6 +78,7 @@ TITLES = {
     "glue": "GLUE: small networks after pre-training, on validation after the last epoch",
     "listing": "The articles' network with the recipe of their listing",
     "listops": "ListOps with at most 512 tokens",
+    "self_pretrained_listops": "Networks of tier listops after self-pretraining",
     "bytes": "IMDb as 1,024 bytes, 1,000 steps",
     "fashion_mnist": "Fashion-MNIST: patches of 4 x 4, networks that differ only in their mixer",
     "cifar10": "CIFAR-10 without batch 5: patches of 4 x 4, networks that differ only in their mixer",

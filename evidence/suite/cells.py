@@ -201,8 +201,15 @@ MODELS: dict[str, tuple[Model, ...]] = {
     ),
     "listops": models(
         "listops",
-        {"identity": 0.3, "fnet": 0.35, "linear": 0.45, "lambda": 0.5, "attention": 1.5},
+        {"identity": 0.3, "fnet": 0.35, "linear": 0.45, "lambda": 0.5, "circular-1d": 1.5, "attention": 1.5},
         task="listops",
+    ),
+    # Networks of tier listops, self-pretrained for four epochs before four epochs of the task.
+    "self_pretrained_listops": models(
+        "listops",
+        {"identity": 0.6, "fnet": 0.7, "lambda": 1.0, "circular-1d": 3.0, "attention": 3.0},
+        task="listops",
+        knobs=(("train.self_pretrain", "4"),),
     ),
     **{
         task: tuple(

@@ -300,7 +300,7 @@ def test_the_page_on_fnet_says_how_the_failed_run_of_size_mini_counts() -> None:
 
 def test_sentences_on_self_pretraining_agree_with_the_results() -> None:
     text = " ".join((ROOT / "docs" / "texts.md").read_text().split())
-    groups = published(ROOT, self_pretraining.TIER)
+    groups = published(ROOT, "self_pretrained")
     sides = self_pretraining.accuracies(published(ROOT, "1"), groups)
     gains = {model: mean_gain(gains_by_seed(*each)) for model, each in sides.items()}
     combining = [gain for model, gain in gains.items() if gain is not None and model != "identity"]
@@ -310,7 +310,7 @@ def test_sentences_on_self_pretraining_agree_with_the_results() -> None:
     trained = [each for group in groups.values() for each in group]
     before = [each for group in published(ROOT, "1").values() for each in group]
     highest = {each["fingerprints"]["settings"]["jax_default_matmul_precision"] for each in trained}
-    rows = self_pretraining.verdicts_table(RESULTS).splitlines()[2:]
+    rows = self_pretraining.verdicts_table(RESULTS, "self_pretrained").splitlines()[2:]
     said = {
         "no mixer that combines tokens has a higher mean accuracy than from random weights.": all(
             gain.mean < 0 for gain in combining
@@ -358,9 +358,13 @@ def test_predictions_are_counted_by_their_verdicts(monkeypatch: pytest.MonkeyPat
         values.language, "equal_verdicts", made(["1", "A", "fails", "x"], ["2", "B", "holds", "y"])
     )
     monkeypatch.setattr(values.pretraining_predictions, "verdicts_table", made())
-    monkeypatch.setattr(values.self_pretraining, "verdicts_table", made(["1", "A", "open", ""]))
+
+    def on_imdb(*line: str) -> Callable[[Results, str], str]:
+        return lambda results, tier: made(*([list(line)] if tier == "self_pretrained" else []))(results)
+
+    monkeypatch.setattr(values.self_pretraining, "verdicts_table", on_imdb("1", "A", "open", ""))
     assert values.prediction_counts(RESULTS) == "2 hold, 1 fails and 1 is open"
-    monkeypatch.setattr(values.self_pretraining, "verdicts_table", made(["1", "A", "fails", ""]))
+    monkeypatch.setattr(values.self_pretraining, "verdicts_table", on_imdb("1", "A", "fails", ""))
     assert values.prediction_counts(RESULTS) == "2 hold and 2 fail"
     monkeypatch.setattr(values.skill_predictions, "verdicts_table", made(["1", "A", "fails", ""]))
     monkeypatch.setattr(values.language, "equal_verdicts", made(["1", "A", "fails", "x"]))

@@ -4,6 +4,7 @@ import pytest
 
 from evidence.pages import self_pretraining
 from evidence.pages.self_pretraining import gain_difference, gains_by_seed, mean_gain
+from evidence.suite import cells
 
 
 def findings(*accuracies: float) -> list[dict]:
@@ -32,6 +33,16 @@ def test_a_gain_pairs_seeds() -> None:
     assert found == pytest.approx((0.02, 0.02 - half, 0.02 + half))
     assert gains_by_seed(before, {2: 0.84}) == pytest.approx([0.01])
     assert mean_gain([0.01]) is None
+
+
+def test_both_tiers_have_the_same_networks_with_the_same_seeds() -> None:
+    for tier, scratch in self_pretraining.SCRATCH.items():
+        seeds = {model.name: model.seeds for model in cells.MODELS[tier]}
+        assert seeds == self_pretraining.SEEDS
+        alone = {model.name: model for model in cells.MODELS[scratch]}
+        for model in cells.MODELS[tier]:
+            assert (model.config, model.task) == (alone[model.name].config, alone[model.name].task)
+            assert alone[model.name].seeds >= model.seeds
 
 
 def test_gains_are_compared_by_welch() -> None:

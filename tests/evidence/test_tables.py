@@ -177,6 +177,8 @@ def test_every_table_of_this_repository_can_be_made() -> None:
             "pretraining-steps-wiki",
             "self-pretraining",
             "self-pretraining-predictions",
+            "self-pretraining-listops",
+            "self-pretraining-listops-predictions",
             "lm-causal",
             "lm-predictions",
             "lm-masked",
