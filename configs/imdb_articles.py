@@ -17,9 +17,8 @@ They trained one network each.
 
 Command: `python -m fourier_attn.main --config=configs/imdb_articles.py:lambda`.
 
-Expected: the table of results/evidence/imdb/findings.md. Not run to their end: `circular-11x11`,
-`circular-16x8` and `circular-3x3` (expected cost: 2 core-hours each), `lambda-listing` and `fnet-listing`
-(expected cost: 3 core-hours each).
+Expected: the table of results/evidence/imdb/findings.md. Not run to their end: `lambda-listing` and
+`fnet-listing` (expected cost: 3 core-hours each).
 """
 
 from fourier_attn.choices import check_choice

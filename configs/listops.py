@@ -5,8 +5,7 @@ optimizer. The lists of Long Range Arena are longer, with 500 to 2,000 tokens.
 
 Command: `python -m fourier_attn.main --config=configs/listops.py:fnet`.
 
-Expected: the table of docs/texts.md, with core-hours (results/evidence/listops). Not run to its end:
-`attention` and `circular-1d` (expected cost: 0.8 core-hours each).
+Expected: the table of docs/texts.md (results/evidence/listops).
 """
 
 from fourier_attn.choices import check_choice

@@ -308,6 +308,7 @@ def parameters(results: Results, *models: str) -> str:
     return low if low == high else f"{low} to {high}"
 
 
+OPERATOR_RULE = "evidence/listops/operator_rule"
 WITHOUT_ATTENTION = [name for name in NETWORKS if "attention" not in name]
 
 
@@ -425,6 +426,7 @@ VALUES: dict[str, Callable[[Results], str]] = {
     },
     "apart-at-first": seed_difference_after_one_epoch,
     "circular-parameters": circular_parameters,
+    "listops-guess": lambda results: f"{100 * results.document(OPERATOR_RULE)['accuracy']:.2f}",
     "attention-hours": attention_hours,
     "batch-5-above": partial(batch_5, better="global_filter", worse="identity"),
     "batch-5-below": partial(batch_5, better="identity", worse="fourier"),

@@ -16,7 +16,7 @@ from evidence.pages.skill_predictions import MATRICES
 from evidence.pages.skills import guess_by_position, task_knobs
 from evidence.pages.values import VALUES
 from evidence.report import glue
-from evidence.suite.ledger import Finding, Ledger, number, on_accelerator, published, score
+from evidence.suite.ledger import Finding, Ledger, number, on_accelerator, published, score, unpack
 from evidence.suite.pretraining import GLUE
 from evidence.suite.skills import NETWORKS, PAIRS, RATES, SOLVED, TRIED
 from evidence.suite.statistics import welch_interval
@@ -343,8 +343,60 @@ def test_sentences_on_self_pretraining_agree_with_the_results() -> None:
     every = Ledger(ROOT / "results" / "evidence", by_task=True).findings.values()
     agree(
         launch,
-        {"Eighteen networks in `results/` were trained on a GPU": sum(map(on_accelerator, every)) == 18},
+        {"Thirty-one networks in `results/` were trained on a GPU": sum(map(on_accelerator, every)) == 31},
     )
+
+
+def test_sentences_on_listops_agree_with_the_results() -> None:
+    text = " ".join((ROOT / "docs" / "texts.md").read_text().split())
+    guess = unpack(RESULTS.document(values.OPERATOR_RULE)["right"])
+    answers = {
+        model: [unpack(each["right"]) for each in group]
+        for model, group in published(ROOT, "listops").items()
+    }
+    differences = [right.astype(float) - guess for group in answers.values() for right in group]
+    combining = [mean(right.mean() for right in group) for m, group in answers.items() if m != "identity"]
+
+    def above_error(difference: np.ndarray) -> float:
+        """The difference in standard errors of paired answers; 0 for equal ones."""
+        return difference.mean() / max(difference.std() / len(difference) ** 0.5, 1e-9)
+
+    within = {
+        "no network is clearly more accurate than a guess from one token.": all(
+            above_error(each) < 1.96 for each in differences
+        ),
+        "Attention answers the same test lists correctly as the guess, with each of two seeds.": [
+            (right == guess).all() for right in answers["attention"]
+        ]
+        == [True, True],
+        "The other mixers that combine tokens are within two points of it.": all(
+            abs(accuracy - guess.mean()) < 0.02 for accuracy in combining
+        ),
+    }
+    agree(text, within)
+    agree(" ".join(PAGE.split()), {"On ListOps, no mixer is clearly more accurate": all(within.values())})
+
+
+def test_sentences_on_the_network_of_the_articles_agree_with_the_results() -> None:
+    text = " ".join((ROOT / "results" / "evidence" / "imdb" / "findings.md").read_text().split())
+    groups = published(ROOT, "2")
+    of = {model: 100 * mean(score(each) for each in group) for model, group in groups.items()}
+    line = of["circular-1d"]
+    said = {
+        "With one seed each, circular attention is as accurate as attention": len(groups["attention"])
+        == len(groups["circular-1d"])
+        == 1
+        and line > of["attention"],
+        "The kernels of 11 x 11 and 16 x 8 are within 0.4 points of the one-dimensional kernel": all(
+            abs(of[model] - line) < 0.4 for model in ("circular-11x11", "circular-16x8")
+        ),
+        "the 3 x 3 kernels are 0.8 points below it": round(line - of["circular-3x3"], 1) == 0.8,
+        "The 2-D networks were trained on a GPU.": {
+            model for model, group in groups.items() if all(map(on_accelerator, group))
+        }
+        == {"circular-11x11", "circular-16x8", "circular-3x3"},
+    }
+    agree(text, said)
 
 
 def test_predictions_are_counted_by_their_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
