@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from evidence.pages.claims import points
-from evidence.pages.markdown import Results, mean_cell, table
+from evidence.pages.markdown import NOT_RUN, Results, mean_cell, table
 from evidence.pages.skill_predictions import verdict
 from evidence.suite import cells
 from evidence.suite.ledger import Finding, number, published, score
@@ -26,16 +26,22 @@ def gains_table(results: Results, tier: str) -> str:
 def format_gains(scratch: Groups, pretrained: Groups) -> str:
     """Tabulates accuracies of each mixer, its gain with a 95 % interval, and its masked model's perplexity.
 
+    Mixers without a finished self-pretrained network are left out.
+
     Args:
       scratch: the findings of each mixer from random weights.
       pretrained: the findings of each mixer after self-pretraining.
     """
     lines = []
     for model, (before, after) in accuracies(scratch, pretrained).items():
+        if not after:
+            continue
         shown = [mean_cell([100 * value for value in side.values()]) for side in (before, after)]
         gained = mean_gain(gains_by_seed(before, after))
-        perplexities = mean_cell([perplexity(found) for found in pretrained.get(model, ())], digits=0)
+        perplexities = mean_cell([perplexity(found) for found in pretrained[model]], digits=0)
         lines.append([f"`{model}`", *shown, points(*gained) if gained else "", perplexities])
+    if not lines:
+        return table(["mixer"], [[NOT_RUN]])
     title = ["mixer", "from random weights, %", "self-pretrained, %", "gain (95 % interval)"]
     return table([*title, "perplexity of the masked model"], lines)
 
