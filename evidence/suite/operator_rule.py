@@ -1,9 +1,15 @@
 """Measures a guess on ListOps: python -m evidence.suite.operator_rule --out=FILE.json
 
-The guess uses only the first token of a list, its outermost operator: it is the most frequent value of the
-training lists with the same operator. A network with the accuracy of the guess may have learned no more.
+The guess uses only the first token of a list, its outermost operator o. It is the value y that is most
+frequent among the training lists with this operator. Its loss is that of the frequencies p(y | o) of the
+training lists, in natural units as for networks:
+
+    loss = -mean_i log p(y_i | o_i)
+
+A network with the accuracy and the loss of the guess may have learned no more than the guess uses.
 """
 
+import math
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -12,9 +18,11 @@ import numpy as np
 from absl import flags
 
 from evidence.suite.ledger import pack
-from fourier_attn import command, paths, provenance
-from fourier_attn.data import tfds, tfds_splits
-from fourier_attn.data.sources import listops
+from fourier_attn import command, data, paths, provenance
+from fourier_attn.data import tfds_splits
+from fourier_attn.data.tfds import prepared
+
+Frequencies = Mapping[str, Mapping[int, float]]  # operator -> value -> share of the lists
 
 
 def define_flags() -> None:
@@ -23,36 +31,38 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    """Writes the accuracy of the guess on the test lists."""
-    out = paths.given(flags.FLAGS.out)
+    """Writes the accuracy and the loss of the guess on the test lists. Raises: ValueError if `out` exists."""
+    out, task = paths.given(flags.FLAGS.out), data.TASKS["listops"]
     if out.exists():
         raise ValueError(f"out={out} exists; choose another name, or move the file away")
-    builder = tfds.prepared("short_list_ops", flags.FLAGS.data_dir, listops.builder)
+    builder = prepared(task.dataset, flags.FLAGS.data_dir, task.builder)
     train, test = (tfds_splits.read_split(builder, split) for split in ("train", "test"))
-    answers = most_frequent(train.texts, train.labels)
-    right = guessed_right(test.texts, test.labels, answers)
+    known = frequencies(train.texts, train.labels)
+    guesses = {operator: guess(shares) for operator, shares in known.items()}
     operators = np.array([outermost(text) for text in test.texts])
+    right = np.array([guesses[operator] for operator in operators]) == test.labels
     rows = [
         {
-            "operator": operator.removeprefix("["),
-            "guess": guess,
+            "operator": operator,
+            "guess": guesses[operator],
             "examples": int(np.sum(operators == operator)),
             "accuracy": float(np.mean(right[operators == operator])),
         }
-        for operator, guess in sorted(answers.items())
+        for operator in sorted(guesses)
     ]
-    result = {"accuracy": float(right.mean()), "right": pack(right), "rows": rows}
+    whole = {"accuracy": float(right.mean()), "loss": loss(test.texts, test.labels, known)}
+    result = whole | {"right": pack(right), "rows": rows}
     provenance.write(out, provenance.record("tensorflow-datasets") | result)
-    print(f"accuracy {right.mean():.4f}\nwritten to {out}")
+    print(f"accuracy {whole['accuracy']:.4f}, loss {whole['loss']:.4f}\nwritten to {out}")
 
 
 def outermost(text: str) -> str:
-    """Returns the outermost operator of a list, such as "[MAX"."""
-    return text.split(maxsplit=1)[0]
+    """Returns the outermost operator of a list, such as "MAX"."""
+    return text.split(maxsplit=1)[0].removeprefix("[")
 
 
-def most_frequent(texts: Sequence[str], values: Sequence[int] | np.ndarray) -> dict[str, int]:
-    """Returns the most frequent value for each outermost operator; of equally frequent ones the smallest.
+def frequencies(texts: Sequence[str], values: Sequence[int] | np.ndarray) -> Frequencies:
+    """Returns the share of each value among the lists with each outermost operator.
 
     Args:
       texts: lists.
@@ -62,21 +72,26 @@ def most_frequent(texts: Sequence[str], values: Sequence[int] | np.ndarray) -> d
     for text, value in zip(texts, values, strict=True):
         counts[outermost(text)][int(value)] += 1
     return {
-        operator: min(found, key=lambda value: (-found[value], value)) for operator, found in counts.items()
+        operator: {value: count / found.total() for value, count in found.items()}
+        for operator, found in counts.items()
     }
 
 
-def guessed_right(
-    texts: Sequence[str], values: Sequence[int] | np.ndarray, answers: Mapping[str, int]
-) -> np.ndarray:
-    """Returns whether the guess is the value of each list (bool, n).
+def guess(shares: Mapping[int, float]) -> int:
+    """Returns the most frequent value; of equally frequent ones the smallest."""
+    return min(shares, key=lambda value: (-shares[value], value))
+
+
+def loss(texts: Sequence[str], values: Sequence[int] | np.ndarray, known: Frequencies) -> float:
+    """Returns the mean cross-entropy of lists under the frequencies of values; infinite for an unseen value.
 
     Args:
       texts: lists.
       values: their values.
-      answers: the guess for each outermost operator.
+      known: the frequencies for each outermost operator.
     """
-    return np.array([answers[outermost(text)] == value for text, value in zip(texts, values, strict=True)])
+    shares = [known[outermost(text)].get(int(value), 0.0) for text, value in zip(texts, values, strict=True)]
+    return math.inf if 0.0 in shares else -math.fsum(map(math.log, shares)) / len(shares)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,26 @@
 """The guess on ListOps from the outermost operator."""
 
-from evidence.suite.operator_rule import guessed_right, most_frequent
+import math
+
+import pytest
+
+from evidence.suite.operator_rule import frequencies, guess, loss, outermost
 
 
-def test_the_guess_is_the_most_frequent_value_of_the_outermost_operator() -> None:
-    train = ["[MAX 1 9 ]", "[MAX 8 [MIN 9 ] ]", "[MAX 9 2 ]", "[MIN 0 [MAX 9 ] ]"]
-    answers = most_frequent(train, [9, 8, 9, 0])
-    assert answers == {"[MAX": 9, "[MIN": 0}
-    right = guessed_right(["[MIN 9 0 ]", "[MIN 9 8 ]", "[MAX 9 0 ]"], [0, 8, 9], answers)
-    assert right.tolist() == [True, False, True]
+def test_values_are_counted_by_the_outermost_operator() -> None:
+    texts = ["[MAX 1 9 ]", "[MAX 8 [MIN 9 ] ]", "[MAX 9 2 ]", "[MIN 0 [MAX 9 ] ]"]
+    assert outermost(texts[1]) == "MAX"
+    known = frequencies(texts, [9, 8, 9, 0])
+    assert known == {"MAX": {9: pytest.approx(2 / 3), 8: pytest.approx(1 / 3)}, "MIN": {0: 1.0}}
 
 
-def test_the_smallest_of_equally_frequent_values_is_the_guess() -> None:
-    assert most_frequent(["[SM 5 ]", "[SM 2 ]"], [5, 2]) == {"[SM": 2}
+def test_the_guess_is_the_most_frequent_value_or_the_smallest_of_several() -> None:
+    assert guess({8: 1 / 3, 9: 2 / 3}) == 9
+    assert guess({5: 0.4, 2: 0.4, 9: 0.2}) == 2
+
+
+def test_the_loss_is_the_cross_entropy_of_the_frequencies() -> None:
+    known = {"MAX": {9: 0.75, 8: 0.25}, "SM": {1: 0.5, 2: 0.5}}
+    texts = ["[MAX 9 ]", "[MAX 8 ]", "[SM 1 ]"]
+    assert loss(texts, [9, 8, 1], known) == pytest.approx(-math.log(0.75 * 0.25 * 0.5) / 3)
+    assert loss(["[MAX 7 ]"], [7], known) == math.inf
