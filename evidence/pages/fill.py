@@ -36,7 +36,7 @@ from evidence.pages.engine_accuracy import over_ages, over_joules, over_photons
 from evidence.pages.engine_errors import calibration_table, laboratory_table, plan_table, tuning_table
 from evidence.pages.engines import kinds, parameters, presets
 from evidence.pages.field_units import link, published, stages, units
-from evidence.pages.findings import claims, noise, query_keys, validation_curves
+from evidence.pages.findings import claims, noise, operator_guesses, query_keys, validation_curves
 from evidence.pages.inside import attention_table, matrix_table, property_table
 from evidence.pages.language import equal_sizes, equal_verdicts
 from evidence.pages.markdown import Results
@@ -84,6 +84,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "articles": partial(evidence, tier="2", whole=True),
     "sst2": partial(evidence, tier="sst2", whole=True),
     "listops": partial(evidence, tier="listops", whole=True),
+    "listops-guess": operator_guesses,
     "bytes": partial(evidence, tier="bytes", whole=True),
     "pretraining-predictions": pretraining_predictions.verdicts_table,
     "pretrained": partial(pretrained_table, wiki=False),

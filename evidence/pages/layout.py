@@ -16,6 +16,7 @@ IN_VIEW = 6  # rows of a longer table that are not folded
 PARAMETERS = tuple(f"parameters-{group}" for group in ("engine", "modulator", "device", "laser", "receiver"))
 FIELD = ("field-link", "field-published", "field-stages")
 WHOLE = (
+    "articles",
     "claims",
     "all-claims",
     *PARAMETERS,

@@ -77,7 +77,7 @@ TITLES = {
     "pretrain": "Pre-training",
     "glue": "Fine-tuning on GLUE",
     "bytes": "Long texts as bytes",
-    "listops": "ListOps, attention and further seeds",
+    "listops": "ListOps, further seeds",
     "self_pretrained_listops": "Self-pretraining on ListOps",
     "shapes": "Synthetic shapes",
     "pixels": "CIFAR-10 as pixels",

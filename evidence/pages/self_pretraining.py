@@ -26,7 +26,7 @@ def gains_table(results: Results, tier: str) -> str:
 def format_gains(scratch: Groups, pretrained: Groups) -> str:
     """Tabulates accuracies of each mixer, its gain with a 95 % interval, and its masked model's perplexity.
 
-    Mixers without a finished self-pretrained network are left out.
+    Only the seeds that are finished on both sides count. Mixers without such a seed are left out.
 
     Args:
       scratch: the findings of each mixer from random weights.
@@ -34,12 +34,14 @@ def format_gains(scratch: Groups, pretrained: Groups) -> str:
     """
     lines = []
     for model, (before, after) in accuracies(scratch, pretrained).items():
-        if not after:
+        shared = sorted(before.keys() & after.keys())
+        if not shared:
             continue
-        shown = [mean_cell([100 * value for value in side.values()]) for side in (before, after)]
+        shown = [mean_cell([100 * side[seed] for seed in shared]) for side in (before, after)]
         gained = mean_gain(gains_by_seed(before, after))
-        perplexities = mean_cell([perplexity(found) for found in pretrained[model]], digits=0)
-        lines.append([f"`{model}`", *shown, points(*gained) if gained else "", perplexities])
+        perplexities = [perplexity(found) for found in pretrained[model] if found["seed"] in shared]
+        masked = mean_cell(perplexities, digits=0 if min(perplexities) > 100 else 2)
+        lines.append([f"`{model}`", *shown, points(*gained) if gained else "", masked])
     if not lines:
         return table(["mixer"], [[NOT_RUN]])
     title = ["mixer", "from random weights, %", "self-pretrained, %", "gain (95 % interval)"]

@@ -12,6 +12,7 @@ from evidence.pages import language, pretraining_predictions, self_pretraining, 
 from evidence.pages.claim_list import claim_counts, fifth_batch
 from evidence.pages.claims import CONTROL, share_of_glue
 from evidence.pages.compiled import COMPILED_VALUES
+from evidence.pages.findings import OPERATOR_RULE
 from evidence.pages.markdown import Results, mean_cell, significant
 from evidence.pages.measured import GPU_VALUES
 from evidence.pages.open_questions import finished_cells, open_hours
@@ -308,7 +309,6 @@ def parameters(results: Results, *models: str) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-OPERATOR_RULE = "evidence/listops/operator_rule"
 WITHOUT_ATTENTION = [name for name in NETWORKS if "attention" not in name]
 
 
@@ -427,6 +427,7 @@ VALUES: dict[str, Callable[[Results], str]] = {
     "apart-at-first": seed_difference_after_one_epoch,
     "circular-parameters": circular_parameters,
     "listops-guess": lambda results: f"{100 * results.document(OPERATOR_RULE)['accuracy']:.2f}",
+    "listops-guess-loss": lambda results: f"{results.document(OPERATOR_RULE)['loss']:.3f}",
     "attention-hours": attention_hours,
     "batch-5-above": partial(batch_5, better="global_filter", worse="identity"),
     "batch-5-below": partial(batch_5, better="identity", worse="fourier"),

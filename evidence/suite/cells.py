@@ -207,7 +207,7 @@ MODELS: dict[str, tuple[Model, ...]] = {
     # Networks of tier listops, self-pretrained for four epochs before four epochs of the task.
     "self_pretrained_listops": models(
         "listops",
-        {"identity": 0.6, "fnet": 0.7, "lambda": 1.0, "circular-1d": 3.0, "attention": 3.0},
+        {"identity": 0.32, "fnet": 0.32, "lambda": 0.5, "circular-1d": 1.5, "attention": 1.5},
         task="listops",
         knobs=(("train.self_pretrain", "4"),),
     ),

@@ -1,12 +1,12 @@
-"""Measures a guess on ListOps: python -m evidence.suite.operator_rule --out=FILE.json
+"""Measures a baseline on ListOps: python -m evidence.suite.operator_rule --out=FILE.json
 
-The guess uses only the first token of a list, its outermost operator o. It is the value y that is most
-frequent among the training lists with this operator. Its loss is that of the frequencies p(y | o) of the
-training lists, in natural units as for networks:
+The baseline, called the guess, reads only the first token of a list, its outermost operator o. It answers
+with the value y that is most frequent among the training lists with this operator. Its loss, in nats, uses
+the frequencies p(y | o) of the training lists:
 
     loss = -mean_i log p(y_i | o_i)
 
-A network with the accuracy and the loss of the guess may have learned no more than the guess uses.
+A network that has the accuracy and the loss of the guess may have learned nothing but the outermost operator.
 """
 
 import math

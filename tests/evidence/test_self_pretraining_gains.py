@@ -37,12 +37,14 @@ def test_a_gain_pairs_seeds() -> None:
 
 def test_both_tiers_have_the_same_networks_with_the_same_seeds() -> None:
     for tier, scratch in self_pretraining.SCRATCH.items():
-        seeds = {model.name: model.seeds for model in cells.MODELS[tier]}
-        assert seeds == self_pretraining.SEEDS
+        assert {model.name: model.seeds for model in cells.MODELS[tier]} == self_pretraining.SEEDS
         alone = {model.name: model for model in cells.MODELS[scratch]}
         for model in cells.MODELS[tier]:
-            assert (model.config, model.task) == (alone[model.name].config, alone[model.name].task)
-            assert alone[model.name].seeds >= model.seeds
+            own = alone[model.name]
+            assert (model.config, model.task) == (own.config, own.task)
+            assert set(model.knobs) - set(own.knobs) == {("train.self_pretrain", "4")}
+            assert set(own.knobs) <= set(model.knobs)
+            assert own.seeds >= model.seeds
 
 
 def test_gains_are_compared_by_welch() -> None:
@@ -62,6 +64,9 @@ def test_the_table_has_shared_seeds_of_the_mixers_that_were_self_pretrained() ->
         in rows["fnet"]
     )
     assert list(rows) == ["fnet"]
+    pretrained = {"fnet": findings(0.5, 0.84, 0.86)[1:], "lambda": findings(0.8)}
+    text = self_pretraining.format_gains(scratch | {"fnet": findings(0.80, 0.82)}, pretrained)
+    assert text.splitlines()[2:] == ["| `fnet` | 82.00 (1) | 84.00 (1) | 610 (1) |"]
     assert "not yet run" in self_pretraining.format_gains(scratch, {})
 
 
