@@ -1,10 +1,12 @@
 """Measures a baseline on ListOps: python -m evidence.suite.operator_rule --out=FILE.json
 
-The baseline, called the guess, reads only the first token of a list, its outermost operator o. It answers
-with the value y that is most frequent among the training lists with this operator. Its loss, in nats, uses
-the frequencies p(y | o) of the training lists:
+The baseline, called the guess, reads only the first token of a list, its outermost operator. It answers with
+the value that is most frequent among the training lists with this operator. For n test lists, its loss in
+nats is
 
-    loss = -mean_i log p(y_i | o_i)
+    loss = -1/n sum_i log p_i
+
+where $p_i$ is the share of the value of test list i among the training lists with the same operator.
 
 A network that has the accuracy and the loss of the guess may have learned nothing but the outermost operator.
 """
