@@ -97,6 +97,14 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in [re.sub(r"[^\w -]", "", head).lower().replace(" ", "-") for head in heads], link
 
 
+def test_the_changes_link_to_pages() -> None:
+    """docs/changes.md includes the list, and finds only links into docs/ from there."""
+    assert ":relative-docs: docs/\n" in (ROOT / "docs" / "changes.md").read_text()
+    links = re.findall(r"\]\(([^)]*)\)", (ROOT / "CHANGELOG.md").read_text())
+    assert links
+    assert [link for link in links if not link.startswith(("docs/", "https://"))] == []
+
+
 @pages
 def test_commands_name_what_exists(page: Path) -> None:
     text = page.read_text()
