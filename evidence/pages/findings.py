@@ -28,6 +28,7 @@ HOLDS = {
     "worse": "does not hold (worse)",
     "undecided": "undecided",
 }
+OPERATOR_RULE = "evidence/listops/operator_rule"
 
 
 def claims(results: Results, tier: str) -> str:
@@ -75,9 +76,6 @@ def validation_curves(results: Results, tier: str) -> str:
         for model, curve in sorted(curves.items(), key=lambda item: item[1], reverse=True)
     ]
     return table(["model", *(f"epoch {i + 1}, %" for i in range(epochs))], lines)
-
-
-OPERATOR_RULE = "evidence/listops/operator_rule"
 
 
 def operator_guesses(results: Results) -> str:

@@ -494,7 +494,7 @@ def test_sentences_of_the_findings_agree_with_the_results() -> None:
         "Its mean is above that of `attention`, by less than the spread over seeds": 0
         < ahead
         < np.std(small["attention"], ddof=1),
-        "All our models are more accurate than what the articles report (about 84 %)": min(own) > 0.84,
+        "All our models exceed the accuracy that the articles report (about 84 %)": min(own) > 0.84,
         "has a few hundred times fewer degrees of freedom than full attention": 100
         < freedom("attention") / freedom("circular-3x3")
         < 1000,
