@@ -36,12 +36,13 @@ from evidence.pages.engine_accuracy import over_ages, over_joules, over_photons
 from evidence.pages.engine_errors import calibration_table, laboratory_table, plan_table, tuning_table
 from evidence.pages.engines import kinds, parameters, presets
 from evidence.pages.field_units import link, published, stages, units
-from evidence.pages.findings import claims, noise, operator_guesses, query_keys, validation_curves
+from evidence.pages.findings import claims, noise, query_keys, validation_curves
 from evidence.pages.inside import attention_table, matrix_table, property_table
 from evidence.pages.language import equal_sizes, equal_verdicts
 from evidence.pages.markdown import Results
 from evidence.pages.measured import GPU_TABLES
 from evidence.pages.open_questions import open_questions
+from evidence.pages.operator_guess import guess_by_operator, networks_against_guess
 from evidence.pages.programs import bounds_table, predictions_table, programs_table
 from evidence.pages.projected import frames, parts, speedup
 from evidence.pages.readme_table import readme_table
@@ -84,7 +85,8 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "articles": partial(evidence, tier="2", whole=True),
     "sst2": partial(evidence, tier="sst2", whole=True),
     "listops": partial(evidence, tier="listops", whole=True),
-    "listops-guess": operator_guesses,
+    "listops-guess": guess_by_operator,
+    "listops-against-guess": networks_against_guess,
     "bytes": partial(evidence, tier="bytes", whole=True),
     "pretraining-predictions": pretraining_predictions.verdicts_table,
     "pretrained": partial(pretrained_table, wiki=False),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from statistics import mean
 from typing import Any
 
-from evidence.pages.markdown import NOT_RUN, Results, Row, listed, notes, table
+from evidence.pages.markdown import NOT_RUN, Results, Row, notes, table
 from evidence.report.comparisons import COMPARISONS, decide
 from evidence.report.tables import difference_cells
 from evidence.report.write import answers
@@ -28,7 +28,6 @@ HOLDS = {
     "worse": "does not hold (worse)",
     "undecided": "undecided",
 }
-OPERATOR_RULE = "evidence/listops/operator_rule"
 
 
 def claims(results: Results, tier: str) -> str:
@@ -76,15 +75,6 @@ def validation_curves(results: Results, tier: str) -> str:
         for model, curve in sorted(curves.items(), key=lambda item: item[1], reverse=True)
     ]
     return table(["model", *(f"epoch {i + 1}, %" for i in range(epochs))], lines)
-
-
-def operator_guesses(results: Results) -> str:
-    """Lists the guess on ListOps for each outermost operator, with its accuracy on the test lists."""
-
-    def cells(row: Row) -> list[str]:
-        return [row["operator"], str(row["guess"]), str(row["examples"]), f"{100 * row['accuracy']:.1f}"]
-
-    return listed(results, OPERATOR_RULE, ["operator", "guess", "test lists", "accuracy, %"], cells)
 
 
 def query_keys(results: Results, name: str) -> str:

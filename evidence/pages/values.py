@@ -12,10 +12,10 @@ from evidence.pages import language, pretraining_predictions, self_pretraining, 
 from evidence.pages.claim_list import claim_counts, fifth_batch
 from evidence.pages.claims import CONTROL, share_of_glue
 from evidence.pages.compiled import COMPILED_VALUES
-from evidence.pages.findings import OPERATOR_RULE
 from evidence.pages.markdown import Results, mean_cell, significant
 from evidence.pages.measured import GPU_VALUES
 from evidence.pages.open_questions import finished_cells, open_hours
+from evidence.pages.operator_guess import OPERATOR_RULE
 from evidence.pages.optics_values import OPTICS_VALUES, cheapest_engine
 from evidence.pages.projected import spread
 from evidence.pages.skills import guess_by_position, task_knobs

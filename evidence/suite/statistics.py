@@ -161,6 +161,21 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
     return {name: adjusted[name] for name in p_values}
 
 
+def mcnemar(a: np.ndarray, b: np.ndarray) -> float:
+    """Returns McNemar's statistic of two models' answers to the same examples.
+
+    It is $z = (n_a - n_b) / sqrt(n_a + n_b)$, where $n_a$ examples are answered correctly by the first model
+    only, and $n_b$ by the second only. Without such examples it is 0. If both models are equally accurate, z
+    is approximately standard normal.
+
+    Args:
+      a, b: whether each answer is right (bool).
+    Source: McNemar, Psychometrika 12 (1947), 153.
+    """
+    only_a, only_b = int(np.sum(a & ~b)), int(np.sum(b & ~a))
+    return (only_a - only_b) / math.sqrt(only_a + only_b) if only_a + only_b else 0.0
+
+
 def mean_interval(right: np.ndarray) -> tuple[float, float]:
     """Returns the 95 % interval of a model's accuracy over seeds and examples.
 

@@ -2,8 +2,11 @@
 
 import math
 
+import numpy as np
 import pytest
 
+from evidence.pages.operator_guess import format_comparison
+from evidence.suite.ledger import pack
 from evidence.suite.operator_rule import frequencies, guess, loss, outermost
 
 
@@ -24,3 +27,17 @@ def test_the_loss_is_the_cross_entropy_of_the_frequencies() -> None:
     texts = ["[MAX 9 ]", "[MAX 8 ]", "[SM 1 ]"]
     assert loss(texts, [9, 8, 1], known) == pytest.approx(-math.log(0.75 * 0.25 * 0.5) / 3)
     assert loss(["[MAX 7 ]"], [7], known) == math.inf
+
+
+def test_networks_are_compared_with_the_guess_list_by_list() -> None:
+    guess = np.array([True, True, False, False, False, False])
+    other = np.array([True, False, True, True, True, False])
+    findings = [
+        {"model": "fnet", "seed": 0, "right": pack(guess), "test": {"loss": 1.85}},
+        {"model": "lambda", "seed": 2, "right": pack(other), "test": {"loss": 1.7}},
+    ]
+    lines = format_comparison(findings, guess, 1.8).splitlines()[2:]
+    assert lines == [
+        "| `lambda` | 2 | 66.67 | 3 | 1 | 1.00 | 1.700 | -0.100 |",
+        "| `fnet` | 0 | 33.33 | 0 | 0 | 0.00 | 1.850 | +0.050 |",
+    ]

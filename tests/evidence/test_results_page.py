@@ -10,8 +10,8 @@ from conftest import ROOT
 
 from evidence.pages import open_questions, self_pretraining, values
 from evidence.pages.claims import CONTROL, SUPPORTED, share_of_glue, verdicts
-from evidence.pages.findings import OPERATOR_RULE
 from evidence.pages.markdown import Results, table
+from evidence.pages.operator_guess import OPERATOR_RULE
 from evidence.pages.self_pretraining import gains_by_seed, mean_gain, perplexity
 from evidence.pages.skill_predictions import MATRICES
 from evidence.pages.skills import guess_by_position, task_knobs

@@ -9,7 +9,7 @@ from scipy.stats import ttest_ind
 
 from evidence.report.comparisons import COMPARISONS, Comparison, decide
 from evidence.suite import cells, statistics
-from evidence.suite.statistics import Difference, difference, expected_best, holm, mean_interval
+from evidence.suite.statistics import Difference, difference, expected_best, holm, mcnemar, mean_interval
 
 LOGIT_GAP = 0.1
 
@@ -183,3 +183,19 @@ def test_comparisons_are_of_models_of_their_tier() -> None:
     for tier, claims in COMPARISONS.items():
         models = {model.name for model in cells.MODELS[tier]}
         assert {name for claim in claims for name in (claim.model, claim.against)} <= models
+
+
+def test_mcnemar_counts_examples_that_one_model_alone_answers() -> None:
+    a = np.array([True] * 30 + [False] * 20 + [True] * 50)
+    b = np.array([False] * 14 + [True] * 86)
+    assert mcnemar(a, b) == pytest.approx((14 - 20) / 34**0.5)
+    assert mcnemar(a, b) == -mcnemar(b, a)
+    assert mcnemar(a, a) == 0.0
+
+
+def test_mcnemar_is_standard_normal_for_equal_models() -> None:
+    """Of 2,000 experiments 5 % reach 1.96, which are 100 with a deviation of 9.7."""
+    rng = np.random.default_rng(3)
+    hard = rng.random((2000, 1, 400))
+    right = rng.random((2000, 2, 400)) < hard
+    assert 61 <= sum(abs(mcnemar(a, b)) > 1.96 for a, b in right) <= 139

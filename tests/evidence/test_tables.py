@@ -162,6 +162,7 @@ def test_every_table_of_this_repository_can_be_made() -> None:
             "articles",
             "sst2",
             "listops",
+            "listops-against-guess",
             "bytes",
             "recall",
             "skills",
