@@ -19,7 +19,7 @@ for heavy in ("matplotlib.backends.backend_agg", "tensorflow_datasets", "fourier
     importlib.import_module(heavy)  # once, for all children
 gc.freeze()  # nor need they collect it
 
-PATIENCE = 20
+PATIENCE = 120  # seconds; a command needs a few
 
 
 def child(arguments: list[str], folder: str) -> int:

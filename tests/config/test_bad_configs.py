@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT
+from waiting import HANG_S
 
 from fourier_attn import config, model
 from fourier_attn.data.knobs import OWN_KNOBS
@@ -291,7 +292,7 @@ def test_a_process_of_its_own_answers_the_same(call: Callable[..., dict[str, Any
     for case in random.Random(2).sample([*wrong_knobs(), *wrong_mixers(), *wrong_engines()], 8):
         program = [sys.executable, "-m", "fourier_attn.main", *case]
         done = subprocess.run(
-            program, cwd=folder, env=environment, capture_output=True, text=True, timeout=200, check=False
+            program, cwd=folder, env=environment, capture_output=True, text=True, timeout=HANG_S, check=False
         )
         found, told = (done.returncode, done.stdout, done.stderr), call(*case)
         assert found == (2, "", told["err"]) == (told["code"], told["out"], told["err"]), case

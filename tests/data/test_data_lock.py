@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import ENDLESS_S
 
 from fourier_attn.data import lock, tfds
 from fourier_attn.data.sources import reviews
@@ -85,7 +86,7 @@ def test_a_killed_process_keeps_nobody_waiting(tmp_path: Path) -> None:
     def work() -> None:
         with lock.alone(tmp_path, "x"):
             os.write(speak, b"inside")
-            time.sleep(60)
+            time.sleep(ENDLESS_S)
 
     child = in_child(work)
     assert heard(hear) == "inside"

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from waiting import HANG_S
 
 from fourier_attn.data.prepare import prepare
 from fourier_attn.data.tables import files
@@ -80,7 +81,7 @@ def refused(source: Path, message: str, dataset: str = "imdb_reviews") -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         check=False,
     )
     assert message in result.stderr

@@ -6,12 +6,12 @@ import runpy
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from cells import written
 from conftest import ROOT, run_here
+from waiting import HANG_S, wait_for
 
 from evidence.report import write
 from evidence.suite import cells as suite
@@ -159,19 +159,17 @@ def test_the_whole_suite_killed_once_in_between(tmp_path: Path) -> None:
     directories = [f"--runs={tmp_path / 'runs'}", f"--results={tmp_path / 'results'}"]
     command = [sys.executable, "-m", "evidence.suite.train", "--tier=toy", *directories]
     first = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    cells, began = tmp_path / "results" / "reviews" / "cells", time.monotonic()
+    cells = tmp_path / "results" / "reviews" / "cells"
     second = tmp_path / "runs" / "toy-fnet-0" / "config.json"
-    while not second.exists():
-        assert first.poll() is None, first.communicate()
-        assert time.monotonic() - began < 300
-        time.sleep(0.2)
+    wait_for(lambda: second.exists() or first.poll() is not None)
+    assert first.poll() is None, first.communicate()
     first.send_signal(signal.SIGTERM)
-    assert first.wait(120) == 128 + signal.SIGTERM
+    assert first.wait(HANG_S) == 128 + signal.SIGTERM
     assert [path.stem for path in cells.glob("*.json")] == ["toy-identity-0"]
     before = (cells / "toy-identity-0.json").read_bytes()
     listed = subprocess.run([*command, "--list"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert "1 of 4 cells done" in listed
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 0, done.stderr
     assert "4 of 4 cells done" in done.stdout
     assert (cells / "toy-identity-0.json").read_bytes() == before  # not trained twice

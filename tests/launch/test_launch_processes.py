@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import slurm_node
 from conftest import ROOT, shrink
+from waiting import HANG_S, wait_for
 
 from fourier_attn import config
 from fourier_attn.train.rundir.config_file import flat
@@ -44,15 +45,8 @@ def start(launcher: str, *words: str, **environment: str) -> subprocess.Popen:
 
 def call(launcher: str, *words: str, **environment: str) -> tuple[int, str, str]:
     process = start(launcher, *words, **environment)
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=HANG_S)
     return process.returncode, out, err
-
-
-def wait_for(ready: Callable[[], object], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not ready():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.1)
 
 
 def numbers(where: Path) -> list[int]:
@@ -137,7 +131,7 @@ def test_a_signal_reaches_each_process_once(name: str, group: bool, tmp_path: Pa
         os.killpg(launcher.pid, signum)
     else:
         launcher.send_signal(signum)
-    launcher.communicate(timeout=60)
+    launcher.communicate(timeout=HANG_S)
     assert launcher.returncode == 128 + signum
     for process in (0, 1):
         assert f"process {process} saved step" in log(where, process)
@@ -155,7 +149,7 @@ def test_a_second_signal_is_handed_on(tmp_path: Path) -> None:
     time.sleep(1)
     assert launcher.poll() is None
     launcher.send_signal(signal.SIGTERM)
-    launcher.communicate(timeout=60)
+    launcher.communicate(timeout=HANG_S)
     assert launcher.returncode == 128 + signal.SIGTERM
     assert not left(tmp_path)
 
@@ -167,7 +161,7 @@ def test_a_killed_process_ends_the_others(options: list[str], tmp_path: Path) ->
     launcher = start("local", "--processes=2", "--grace=1", STAND_IN, "--", *words)
     wait_for(lambda: under_way(where, 2))
     os.kill(int((where / "1" / "process").read_text()), signal.SIGKILL)
-    launcher.communicate(timeout=60)
+    launcher.communicate(timeout=HANG_S)
     assert launcher.returncode == 128 + signal.SIGKILL
     assert ("process 0 saved step" in log(where, 0)) == (not options)
     assert not left(tmp_path)
@@ -179,7 +173,7 @@ def test_a_stopped_process_is_killed(tmp_path: Path) -> None:
     launcher = start("local", "--processes=2", "--grace=1", STAND_IN, "--", *words)
     wait_for(lambda: under_way(where, 2))
     os.kill(int((where / "0" / "process").read_text()), signal.SIGSTOP)
-    launcher.communicate(timeout=60)
+    launcher.communicate(timeout=HANG_S)
     assert launcher.returncode == 1
     assert not left(tmp_path)
 
@@ -190,7 +184,7 @@ def test_nothing_is_left_of_a_launcher_that_was_killed(tmp_path: Path) -> None:
     wait_for(lambda: under_way(where, 2))
     launcher.kill()
     launcher.communicate()
-    wait_for(lambda: not left(tmp_path), 30)
+    wait_for(lambda: not left(tmp_path))
     assert "process 1 saved step" in log(where, 1)
 
 
@@ -247,7 +241,7 @@ def test_a_sweep_that_is_stopped(tmp_path: Path) -> None:
     launcher = start("sweep", STAND_IN, *words)
     wait_for(lambda: under_way(tmp_path / "a=0", 1))
     os.killpg(launcher.pid, signal.SIGINT)
-    out, _ = launcher.communicate(timeout=60)
+    out, _ = launcher.communicate(timeout=HANG_S)
     assert launcher.returncode == 128 + signal.SIGINT
     assert "a=0: exit code 130" in out
     assert {row["run"]: row["state"] for row in json.loads((tmp_path / FILE).read_text())} == {
@@ -283,7 +277,7 @@ def test_slurm_resumes_two_processes_of_which_one_was_killed(node: slurm_node.No
     job = submit(node, *words)
     wait_for(lambda: under_way(where, 2, 20))
     os.kill(int((where / "1" / "process").read_text()), signal.SIGKILL)
-    wait_for(lambda: ended(node, job), 240)
+    wait_for(lambda: ended(node, job))
     shown = node.ask("scontrol", "show", "job", job)
     assert "JobState=COMPLETED" in shown
     assert "Restarts=1" in shown
@@ -314,9 +308,9 @@ def test_slurm_requeue_and_resume_in_training(
         node.ask(*ask)
         wait_for(lambda: "Stopped. Give" in log(where, 0) and "JobState=RUNNING" not in node.ask(
             "scontrol", "show", "job", job))  # fmt: skip
-    wait_for(lambda: log(where, 0).count("resuming at step") == 2, 240)
+    wait_for(lambda: log(where, 0).count("resuming at step") == 2)
     node.ask("scancel", job)
-    wait_for(lambda: ended(node, job), 120)
+    wait_for(lambda: ended(node, job))
     assert log(where, 0).count("Stopped. Give") == 3
     assert "Restarts=2" in node.ask("scontrol", "show", "job", job)
     assert not left(where)
@@ -328,9 +322,9 @@ def test_slurm_trains_in_two_processes(node: slurm_node.Node, few_reviews: str, 
     where = tmp_path / "run"
     words = [*toy_words(few_reviews), "--config.train.epochs=60", "--config.train.patience=0"]
     job = submit(node, "--processes_per_node=2", "--", *words, f"--workdir={where}")
-    wait_for(lambda: log(where, 0).count("epoch ") > 2, 200)
+    wait_for(lambda: log(where, 0).count("epoch ") > 2)
     os.kill(training(where)[-1], signal.SIGKILL)
-    wait_for(lambda: ended(node, job), 400)
+    wait_for(lambda: ended(node, job))
     assert finished(where), log(where, 0, "err") + log(where, 1, "err")
     assert "Restarts=1" in node.ask("scontrol", "show", "job", job)
     assert log(where, 0).count("resuming at step") == 1

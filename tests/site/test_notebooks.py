@@ -10,6 +10,7 @@ import nbformat
 import pytest
 from conftest import ROOT
 from nbclient import NotebookClient
+from waiting import HANG_S
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 notebooks = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
@@ -64,4 +65,4 @@ def test_names_that_notebooks_import_exist(path: Path) -> None:
 def test_notebooks_run(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    NotebookClient(notebook, timeout=HANG_S, resources={"metadata": {"path": str(tmp_path)}}).execute()

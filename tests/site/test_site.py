@@ -14,6 +14,7 @@ import urllib.parse
 from pathlib import Path
 
 import pytest
+from waiting import HANG_S
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -60,7 +61,7 @@ def test_make_docs_prints_the_file_to_open() -> None:
 def test_the_root_leads_to_the_landing_page(site: Path, tmp_path: Path) -> None:
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom"]
     command = [CHROMIUM, *options, f"--user-data-dir={tmp_path}", (site / "index.html").as_uri()]
-    page = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    page = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=True).stdout
     assert 'id="furo-main-content"' in page
 
 
@@ -170,7 +171,8 @@ def browse(site: Path, pages: list[str], searches: list[str], tmp_path: Path) ->
             "--dump-dom",
         ]
         place = [f"--user-data-dir={tmp_path / 'profile'}"]
-        done = subprocess.run([CHROMIUM, *options, *place, url], capture_output=True, text=True, timeout=1800)
+        words = [CHROMIUM, *options, *place, url]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=HANG_S)
         server.shutdown()
     [report] = re.findall(r'<pre id="report">(.*?)</pre>', done.stdout, flags=re.DOTALL)
     return json.loads(html.unescape(report))
@@ -184,7 +186,7 @@ def opened(site: Path, name: str, tmp_path: Path, script: str) -> str:
     page.write_text((site / "docs" / f"{name}.html").read_text() + f"<script>{script}</script>")
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom"]
     command = [CHROMIUM, *options, f"--user-data-dir={tmp_path / 'profile'}", page.as_uri()]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=True).stdout
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from waiting import HANG_S
 
 from fourier_attn.optics import Engine, optical_dft2
 
@@ -157,7 +158,8 @@ def on_a_phone(site: Path, name: str, script: str) -> dict[str, Any]:
     outer.write_text(OUTER.format(page=f"docs/{name}.html", width=PHONE[0], height=PHONE[1]))
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom"]
     command = [CHROMIUM, *options, "--window-size=600,900", f"--user-data-dir={site / 'profile'}"]
-    done = subprocess.run([*command, outer.as_uri()], capture_output=True, text=True, timeout=120, check=True)
+    command = [*command, outer.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=True)
     [said] = re.findall(r'<pre id="said">(.+?)</pre>', done.stdout)
     return json.loads(html.unescape(said))
 

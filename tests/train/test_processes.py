@@ -13,7 +13,8 @@ from typing import Any
 import jax
 import pytest
 from conftest import ROOT
-from test_devices import command_of, free_port, left, program, wait_for
+from test_devices import command_of, free_port, left, program
+from waiting import HANG_S, wait_for
 
 from fourier_attn import command
 from fourier_attn.train import memory
@@ -188,7 +189,7 @@ def test_a_name_that_never_comes(
     message = "--coordinator=no.invalid:1 cannot be resolved"
     with pytest.raises((ValueError, TimeoutError), match=message) as found:
         meets("no.invalid:1", 2, 1)
-    assert 0.5 < time.monotonic() - begin < 20
+    assert time.monotonic() - begin > 0.5
     assert command.exit_code(found.value) == code
     assert not meetings
 
@@ -226,7 +227,7 @@ def test_the_others_end_with_the_same_exit_code(code: int, monkeypatch: pytest.M
     monkeypatch.setattr(jax, "process_index", lambda: 1)
     second = watch.Watch()
     second.leave("epochs=-1 is wrong", code)
-    assert over.wait(10)
+    assert over.wait(HANG_S)
     for one in (first, second):
         one.stop()
     [(message, found)] = ended
@@ -266,8 +267,8 @@ def test_sigterm_before_the_loop_begins(who: int, few_reviews: str, tmp_path: Pa
         assert process.stderr
         assert process.stderr.readline() == "met\n"
     started[who].terminate()
-    assert started[who].wait(timeout=10) == -signal.SIGTERM
-    _, err = started[1 - who].communicate(timeout=60)
+    assert started[who].wait(timeout=HANG_S) == -signal.SIGTERM
+    _, err = started[1 - who].communicate(timeout=HANG_S)
     assert started[1 - who].returncode == 1
     assert err.startswith(f"error: process {who} has "), err
     assert err.count("\n") == 1
@@ -281,7 +282,7 @@ def test_other_data_in_one_process_end_all(few_reviews: str, data_dir: str, tmp_
         shutil.copytree(folder, tmp_path / name / "data")
     started = start(command_of("data", tmp_path / "run"), (tmp_path / "a", tmp_path / "b"))
     for process in started:
-        _, err = process.communicate(timeout=100)
+        _, err = process.communicate(timeout=HANG_S)
         assert process.returncode == 2, err
         assert err.startswith("error: this process has other data ")
         assert "data.train 96 " in err
@@ -294,7 +295,7 @@ def test_process_0_names_the_directory(few_reviews: str, tmp_path: Path) -> None
     words = [word for word in command_of(few_reviews, tmp_path) if not word.startswith("--workdir")]
     started = start(words, (tmp_path, tmp_path))
     for process in started:
-        _, err = process.communicate(timeout=200)
+        _, err = process.communicate(timeout=HANG_S)
         assert process.returncode == 0, err
     [where] = (tmp_path / "runs").iterdir()
     assert (where / "predictions.jsonl").exists()
@@ -305,7 +306,7 @@ def test_who_waits_longer_may_start_again(few_reviews: str, tmp_path: Path) -> N
     port, words = free_port(), command_of(few_reviews, tmp_path / "run")
     words += [f"--coordinator=127.0.0.1:{port}", "--num_processes=2", "--process_id=0"]
     process = program(1, *words, FOURIER_ATTN_PATIENCE_S="2")
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=HANG_S)
     assert process.returncode == 1
     assert err.startswith(f"error: the 2 processes at 127.0.0.1:{port} did not all connect within 2 s"), err
-    wait_for(lambda: not left(str(port)), 10)
+    wait_for(lambda: not left(str(port)))

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import pytest
 from conftest import ROOT, shrink
+from waiting import HANG_S
 
 from fourier_attn import config, train
 from fourier_attn.inference import printed_answers
@@ -291,7 +292,7 @@ def test_a_closed_terminal_saves(toy: config.Config, few_reviews: str, tmp_path:
     process = command(toy, tmp_path / "run", few_reviews)
     wait_for_lines(process, tmp_path / "run")
     process.send_signal(signal.SIGHUP)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=HANG_S)
     assert process.returncode == 128 + signal.SIGHUP, err
     assert re.search(r"Step \d+ of 1200 is saved", out)
     assert err.strip() == "SIGHUP: saving after this step; a second signal exits immediately"
@@ -308,7 +309,7 @@ def test_a_second_signal_leaves_at_once(
     process.send_signal(signal.SIGINT)
     time.sleep(pause)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=HANG_S)
     assert process.returncode == 128 + signal.SIGINT, err
     assert "Traceback" not in err
     assert err.count("\n") <= 4, err
@@ -327,7 +328,7 @@ def test_interrupted_while_importing_it_says_one_line(
     while library not in Path(f"/proc/{process.pid}/maps").read_text() and process.poll() is None:
         time.sleep(0.001)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=HANG_S)
     assert process.returncode == 128 + signal.SIGINT, err
     assert err.strip() == "error: stopped by Ctrl-C"
     assert not (tmp_path / "run").exists()
@@ -345,7 +346,7 @@ def test_a_full_disk_is_named_in_one_line(
         pytest.skip("a small file system can be mounted by root only")
     try:
         process = command(toy, disk / "run", few_reviews)
-        _, err = process.communicate(timeout=240)
+        _, err = process.communicate(timeout=HANG_S)
         assert process.returncode == 1, err
         assert err.startswith("error: the disk is full (")
         assert err.count("\n") == 1, err
