@@ -1,0 +1,201 @@
+"""Sentences on texts agree with the results: IMDb, ListOps, GLUE and self-pretraining."""
+
+from statistics import mean
+
+import numpy as np
+import pytest
+from agreement import RESULTS, agree, page
+from conftest import ROOT
+
+from evidence.pages import self_pretraining
+from evidence.pages.findings import OPERATOR_RULE
+from evidence.pages.self_pretraining import gains_by_seed, mean_gain, perplexity
+from evidence.report import glue
+from evidence.suite.ledger import Ledger, number, on_accelerator, published, score, unpack
+from evidence.suite.pretraining import GLUE
+from evidence.suite.statistics import welch_interval
+
+pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
+
+
+def test_the_page_on_fnet_says_how_the_failed_run_of_size_mini_counts() -> None:
+    text = page("docs/fnet.md")
+    groups = published(ROOT, "glue")
+
+    def means(network: str, failed: float) -> np.ndarray:
+        scores = np.array([[glue.score(each) for each in groups[f"{task}-{network}"]] for task in GLUE])
+        assert np.isnan(scores).sum() == (network == "bert-mini")
+        return np.nan_to_num(scores, nan=failed).mean(axis=0)
+
+    def low(network: str, failed: float) -> float:
+        return np.exp(welch_interval(np.log(means(network, 0)), np.log(means("bert-mini", failed))))[1]
+
+    (failed,) = (each for each in groups["cola-bert-mini"] if np.isnan(glue.score(each)))
+    accuracy = failed["epochs"][-1]["validation"]["accuracy"]
+    assert (
+        f"its accuracy of {100 * accuracy:.0f} %, prediction 4 would hold and prediction 5 would fail" in text
+    )
+    assert (low("fnet-mini", accuracy) > 0.92, low("hybrid-mini", accuracy) > 0.97) == (True, False)
+    assert "If it counted as 0, both would fail" in text
+    assert (low("fnet-mini", 0) > 0.92, low("hybrid-mini", 0) > 0.97) == (False, False)
+    other = np.nanmean([glue.score(each) for each in groups["cola-bert-mini"]])
+    assert "the lower end of its interval is barely above 97 %" in text
+    assert 0.97 < low("hybrid-mini", float(other)) < 0.971
+    assert "In size mini, FNet has the highest mean, mostly because of STS-B." in text
+    mini, tiny = (means(name, float(other)).mean() for name in ("hybrid-mini", "hybrid-3-tiny"))
+    lead = means("fnet-mini", 0).mean() - max(mini, means("bert-mini", float(other)).mean())
+    stsb = [mean(score(each) for each in groups[f"stsb-{name}-mini"]) for name in ("fnet", "hybrid", "bert")]
+    assert (stsb[0] - max(stsb[1:])) / len(GLUE) > lead / 2 > 0
+    assert "The mean of the hybrid is not above that of `hybrid-3-tiny`" in text
+    assert mini <= tiny
+
+
+def test_sentences_on_self_pretraining_agree_with_the_results() -> None:
+    text = page("docs/texts.md")
+    groups = published(ROOT, "self_pretrained")
+    sides = self_pretraining.accuracies(published(ROOT, "1"), groups)
+    gains = {model: mean_gain(gains_by_seed(*each)) for model, each in sides.items()}
+    combining = [gain for model, gain in gains.items() if gain is not None and model != "identity"]
+    found = gains["identity"]
+    perplexities = {model: [perplexity(each) for each in group] for model, group in groups.items()}
+    alone, others = perplexities["identity"], ("attention", "circular-1d", "fnet")
+    trained = [each for group in groups.values() for each in group]
+    before = [each for group in published(ROOT, "1").values() for each in group]
+    highest = {each["fingerprints"]["settings"]["jax_default_matmul_precision"] for each in trained}
+    rows = self_pretraining.verdicts_table(RESULTS, "self_pretrained").splitlines()[2:]
+    said = {
+        "no mixer that combines tokens has a higher mean accuracy than from random weights.": all(
+            gain.mean < 0 for gain in combining
+        ),
+        "together, they reach from -2.4 to +1.7 points.": (
+            round(100 * max(gain.high for gain in combining), 1) == 1.7
+            and round(-100 * min(gain.low for gain in combining), 1) == 2.4
+        ),
+        "`identity` gains 0.2 points": found is not None
+        and found.low > 0
+        and round(100 * found.mean, 1) == 0.2,
+        "Their perplexities are close to or above that of `identity`": all(
+            mean(perplexities[model]) > 0.95 * mean(alone) for model in others
+        ),
+        "Only the perplexity of lambda layers is clearly lower": max(perplexities["lambda"])
+        < 0.9 * min(perplexities[model][seed] for model in (*others, "identity") for seed in range(3)),
+        "All four fail, because their intervals contain zero.": [row.split("|")[3].strip() for row in rows]
+        == ["fails"] * 4,
+        "The self-pretrained networks were trained on a GPU and the networks from random weights on CPUs, "
+        "all of them in float32.": all(map(on_accelerator, trained))
+        and highest == {"highest"}
+        and not any(map(on_accelerator, before)),
+    }
+    agree(text, said)
+    agree(
+        page("docs/evidence.md"),
+        {"All intervals of their gains include zero": all(gain.low < 0 < gain.high for gain in combining)},
+    )
+    launch = page("docs/launch.md")
+    every = Ledger(ROOT / "results" / "evidence", by_task=True).findings.values()
+    agree(
+        launch,
+        {
+            "Thirty-one networks in `results/` were trained on a GPU, an NVIDIA H200": sum(
+                map(on_accelerator, every)
+            )
+            == 31
+        },
+    )
+
+
+def test_sentences_on_listops_agree_with_the_results() -> None:
+    text = page("docs/texts.md")
+    guess = unpack(RESULTS.document(OPERATOR_RULE)["right"])
+    answers = {
+        model: [unpack(each["right"]) for each in group]
+        for model, group in published(ROOT, "listops").items()
+    }
+    differences = [right.astype(float) - guess for group in answers.values() for right in group]
+    losses = {
+        model: [number(each["test"]["loss"]) for each in group]
+        for model, group in published(ROOT, "listops").items()
+    }
+    guess_loss = RESULTS.document(OPERATOR_RULE)["loss"]
+
+    def error(difference: np.ndarray) -> float:
+        """The standard error of the mean of paired differences."""
+        return difference.std() / len(difference) ** 0.5
+
+    largest = max(differences, key=np.mean)
+    found = [right.astype(float) - guess for right in answers["lambda"]]
+    said = {
+        "no network is significantly more accurate than a guess from a single token.": all(
+            each.mean() <= 1.96 * error(each) for each in differences
+        ),
+        "**Attention** answers exactly the same test lists correctly as the guess, with each of two seeds.": [
+            bool((right == guess).all()) for right in answers["attention"]
+        ]
+        == [True, True],
+        "differ from the guess by less than 0.3 points on average.": all(
+            abs(mean(right.mean() for right in answers[model]) - guess.mean()) < 0.003
+            for model in ("circular-1d", "fnet")
+        ),
+        "Their test losses are not below that of the guess, and neither are those of attention.": all(
+            min(losses[model]) > guess_loss for model in ("circular-1d", "fnet", "attention")
+        ),
+        "**Lambda layers** have lower test losses than the guess, with each of two seeds": len(found) == 2
+        and max(losses["lambda"]) < guess_loss - 0.03,
+        "Their largest difference in accuracy is 1.6 points with one seed, which is not significant "
+        "(z = 1.93 over the test lists).": (
+            round(100 * max(each.mean() for each in found), 1) == 1.6
+            and max(each.mean() for each in found) == largest.mean()
+            and round(largest.mean() / error(largest), 2) == 1.93
+        ),
+    }
+    agree(text, said)
+    agree(
+        page("docs/evidence.md"),
+        {"no mixer is significantly more accurate than a [guess": all(said.values())},
+    )
+
+
+def test_sentences_on_the_network_of_the_articles_agree_with_the_results() -> None:
+    text = page("results/evidence/imdb/findings.md")
+    groups = published(ROOT, "2")
+    of = {model: 100 * mean(score(each) for each in group) for model, group in groups.items()}
+    line = of["circular-1d"]
+    said = {
+        "At the articles' size, circular attention is about as accurate as attention": len(
+            groups["attention"]
+        )
+        == len(groups["circular-1d"])
+        == 1
+        and abs(line - of["attention"]) < 0.3,
+        "The kernels of 11 x 11 and 16 x 8 are within 0.4 points of the one-dimensional kernel": all(
+            abs(of[model] - line) < 0.4 for model in ("circular-11x11", "circular-16x8")
+        ),
+        "the 3 x 3 kernels are 0.8 points below it": round(line - of["circular-3x3"], 1) == 0.8,
+        "The networks with 2-D kernels were also trained on a GPU and with a newer version of JAX": {
+            model for model, group in groups.items() if all(map(on_accelerator, group))
+        }
+        == {"circular-11x11", "circular-16x8", "circular-3x3"},
+    }
+    agree(text, said)
+
+
+def test_sentences_of_the_findings_agree_with_the_results() -> None:
+    text = page("results/evidence/imdb/findings.md")
+    small = {name: [score(each) for each in group] for name, group in published(ROOT, "1").items()}
+    own = [score(each) for group in published(ROOT, "2").values() for each in group]
+
+    def freedom(model: str) -> float:
+        rows = RESULTS.document(f"evidence/imdb/query_keys-{model}")["rows"]
+        return mean(row["freedom"] for row in rows)
+
+    ahead = mean(small["circular-3x3"]) - mean(small["attention"])
+    said = {
+        "Its mean is above that of `attention`, by less than the spread over seeds": 0
+        < ahead
+        < np.std(small["attention"], ddof=1),
+        "All our models exceed the accuracy that the articles report (about 84 %)": min(own) > 0.84,
+        "has a few hundred times fewer degrees of freedom than full attention": 100
+        < freedom("attention") / freedom("circular-3x3")
+        < 1000,
+    }
+    agree(text, said)
