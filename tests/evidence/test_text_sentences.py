@@ -4,13 +4,15 @@ from statistics import mean
 
 import numpy as np
 import pytest
-from agreement import RESULTS, agree, page
+from agreement import RESULTS, agree, page, parameters
 from conftest import ROOT
 
 from evidence.pages import self_pretraining
 from evidence.pages.findings import OPERATOR_RULE
 from evidence.pages.self_pretraining import gains_by_seed, mean_gain, perplexity
+from evidence.pages.values import VALUES
 from evidence.report import glue
+from evidence.suite.cells import EVERY
 from evidence.suite.ledger import Ledger, number, on_accelerator, published, score, unpack
 from evidence.suite.pretraining import GLUE
 from evidence.suite.statistics import welch_interval
@@ -177,6 +179,47 @@ def test_sentences_on_the_network_of_the_articles_agree_with_the_results() -> No
         == {"circular-11x11", "circular-16x8", "circular-3x3"},
     }
     agree(text, said)
+
+
+def test_sentences_on_wide_heads_agree_with_the_configurations() -> None:
+    c = {name: EVERY[f"2-{name}-0"].read() for name in ("attention", "circular-1d", "fnet")}
+    full = {name: parameters(config) for name, config in c.items()}
+    groups = published(ROOT, "2")
+    assert full == {name: groups[name][0]["parameters"] for name in full}
+    mixer, d = c["attention"].model.mixer, c["attention"].model.d
+    agree(
+        page("results/evidence/imdb/findings.md"),
+        {
+            "All 8 heads of both are as wide as the network (128), as in the articles.": mixer.head_width
+            == "full"
+            and (mixer.heads, c["circular-1d"].model.mixer.heads, d) == (8, 8, 128),
+            "If attention had heads of width 16, as usual": d // mixer.heads == 16,
+        },
+    )
+    mixer.head_width = "split"
+    split = parameters(c["attention"])
+    saved, usual = (
+        {name: round(100 * (1 - full[name] / attention)) for name in ("circular-1d", "fnet")}
+        for attention in (full["attention"], split)
+    )
+    assert set(usual.values()) == {int(VALUES["saved-with-split-heads"](RESULTS))}
+    text = "% of the parameters of attention instead of 30 % (claims 8 and 28)."
+    agree(page("docs/claims.md"), {text: set(saved.values()) == {30}})
+
+
+def test_fnet_and_lambda_layers_are_below_attention_in_the_network_of_the_articles() -> None:
+    scores = {name: [score(each) for each in group] for name, group in published(ROOT, "2").items()}
+    below = {name: 100 * (mean(scores["attention"]) - mean(scores[name])) for name in ("fnet", "lambda")}
+    for name, points in below.items():
+        assert VALUES[f"below-attention-{name}"](RESULTS) == f"{points:.1f}"
+    one, three = {len(scores["attention"])} == {1}, {len(scores[name]) for name in below} == {3}
+    agree(
+        page("docs/evidence.md"),
+        {"below attention, which has one seed there. They have three": one and three},
+    )
+    seeds = "attention and circular attention have one seed each, which is too few for a verdict. With three"
+    agree(page("docs/claims.md"), {seeds: one and three and len(scores["circular-1d"]) == 1})
+    agree(page("results/evidence/imdb/findings.md"), {"FNet and lambda layers, with three seeds each": three})
 
 
 def test_sentences_of_the_findings_agree_with_the_results() -> None:
