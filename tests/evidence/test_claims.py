@@ -136,6 +136,8 @@ def test_even_a_free_engine_cannot_show_the_claimed_speed_up_here(results: Resul
     judged = claims.gain_of_light(results)
     assert judged.verdict == claims.UNTESTED
     assert f"on a CPU, {free:.2f} times with transforms that take no time" in judged.result
+    slow = [row | {"transform": 0.3 * row["step"]} if row["part"] == "measured" else row for row in document]
+    assert claims.gain_of_light(Changed("studies/speedup-fnet", slow)).verdict == claims.REFUTED
 
 
 def test_digital_work_takes_most_of_the_energy_on_the_chip(results: Results) -> None:
@@ -154,6 +156,22 @@ def test_verdicts_are_counted_alike_on_all_pages() -> None:
     assert len(rows) == len(CLAIMS)
     for name in ("claims", "evidence"):
         assert f"{', '.join(most)} and {last}<!-- /value -->" in page(f"docs/{name}.md")
+
+
+def test_growth_is_measured_over_the_range_that_the_page_states(results: Results) -> None:
+    said = "if the exponent between 1,024 and 8,192 tokens differs from the claimed one by less than 0.25."
+    assert said in page("docs/claims.md")
+    rows = results.document("benchmarks/growth-cpu")["rows"]
+    judges = [claim.judge for claim in CLAIMS if isinstance(claim.judge, partial)]
+    growing = [judge for judge in judges if judge.func is claims.growing]
+    assert len(growing) == 4
+    for judge in growing:
+        mixer, of, exponent = (judge.keywords[name] for name in ("mixer", "of", "exponent"))
+        at = {row["t"]: row[of] for row in rows if row["mixer"] == mixer}
+        power = np.log2(at[8192] / at[1024]) / 3
+        found = judge(results)
+        assert f"to the power {power:.2f}" in found.result
+        assert (found.verdict == claims.SUPPORTED) == (abs(power - exponent) < 0.25)
 
 
 def test_a_part_that_fails_refutes_the_whole() -> None:

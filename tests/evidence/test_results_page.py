@@ -10,8 +10,10 @@ from conftest import ROOT
 from evidence.pages import open_questions, values
 from evidence.pages.claims import CONTROL, SUPPORTED, share_of_glue, verdicts
 from evidence.pages.markdown import Results, table
+from evidence.suite.cells import EVERY
 from evidence.suite.ledger import Finding, published, score
 from evidence.suite.skills import RATES, SOLVED
+from fourier_attn.model import MIXERS
 from fourier_attn.studies.intervals import percent_range, wilson_interval
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
@@ -151,6 +153,24 @@ def test_sentences_on_images_agree_with_every_seed() -> None:
     assert all(signs[model] == {False} for model in ("fourier", "hybrid", "attention", "lambda-7"))
     assert signs["global_filter"] == {True}
     assert all(signs[model] == {True, False} for model in ("token_conv", "lambda-3"))
+
+
+def test_mixers_that_no_network_on_images_has_are_named() -> None:
+    def mixers(*tiers: str) -> set[str]:
+        cells = [each for tier in tiers for group in published(ROOT, tier).values() for each in group]
+        return {
+            mixer for each in cells for mixer in (each["mixer"], *EVERY[each["cell"]].read().model.layout)
+        }
+
+    patches, pixels = mixers("fashion_mnist", "cifar10", "shapes"), mixers("pixels")
+    said = {
+        "Circular attention, AFNO, `linear` and `random` were not trained on images": set(MIXERS)
+        - patches
+        - pixels
+        == {"circular", "afno", "linear", "random"},
+        "and long convolutions only on pixel sequences.": "long_conv" in pixels - patches,
+    }
+    agree(page("docs/images.md"), said)
 
 
 def test_fourier_mixing_is_the_fastest_in_the_chart() -> None:

@@ -3,14 +3,16 @@
 from statistics import mean
 
 import pytest
-from agreement import agree, page
+from agreement import RESULTS, agree, page, parameters
 from conftest import ROOT
 
 from evidence.pages.skill_predictions import MATRICES
 from evidence.pages.skills import guess_by_position, task_knobs
+from evidence.suite.cells import EVERY
 from evidence.suite.ledger import number, published, score
 from evidence.suite.skills import NETWORKS, PAIRS, RATES, SOLVED, TRIED
 from evidence.suite.statistics import welch_interval
+from launch import grid
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
 
@@ -160,3 +162,24 @@ def test_sentences_on_other_recall_compression_and_induction_agree_with_the_resu
         "docs/evidence.md"
     )
     assert "No network solves compression" in page("docs/evidence.md")
+
+
+def test_sizes_of_the_networks_that_recall_on_engines_agree_with_their_configurations() -> None:
+    groups = published(ROOT, "skills")
+    circular, hybrid = (groups[f"recall-{name}"][0] for name in ("conv_circular", "long_conv+attention"))
+    kernels = {"kernel": "3,3", "shape": "8,8", "boundary": "zero"}
+    options = [f"--config.model.mixer.{name}={value}" for name, value in kernels.items()]
+    small = grid.read(("--config=configs/skills.py:conv_circular-recall", *options))
+    models = [small.model, *(EVERY[each["cell"]].read().model for each in (circular, hybrid))]
+    for name, cell in {"circular": circular, "hybrid": hybrid}.items():
+        (network,) = RESULTS.document(f"studies/robustness-recall-{name}")["networks"]
+        assert network["run"] == cell["cell"]
+    said = {
+        "The networks have two blocks of width 64 and read 64 tokens.": {
+            (each.depth, each.d, each.positions) for each in models
+        }
+        == {(2, 64, 64)},
+        f"they have {circular['parameters']:,} parameters ({parameters(small):,} with 3 x 3 kernels)": True,
+        f"and the hybrid has {hybrid['parameters']:,}.": True,
+    }
+    agree(page("docs/optics/findings.md"), said)

@@ -1,5 +1,6 @@
 """Sentences on texts agree with the results: IMDb, ListOps, GLUE and self-pretraining."""
 
+from collections.abc import Sequence
 from statistics import mean
 
 import numpy as np
@@ -13,7 +14,16 @@ from evidence.pages.self_pretraining import gains_by_seed, mean_gain, perplexity
 from evidence.pages.values import VALUES
 from evidence.report import glue
 from evidence.suite.cells import EVERY
-from evidence.suite.ledger import Ledger, number, on_accelerator, published, score, unpack
+from evidence.suite.ledger import (
+    Finding,
+    Ledger,
+    core_hours,
+    number,
+    on_accelerator,
+    published,
+    score,
+    unpack,
+)
 from evidence.suite.pretraining import GLUE
 from evidence.suite.statistics import welch_interval
 
@@ -50,6 +60,72 @@ def test_the_page_on_fnet_says_how_the_failed_run_of_size_mini_counts() -> None:
     assert (stsb[0] - max(stsb[1:])) / len(GLUE) > lead / 2 > 0
     assert "The mean of the hybrid is not above that of `hybrid-3-tiny`" in text
     assert mini <= tiny
+
+
+def training_steps(finding: Finding) -> int:
+    """The steps of one epoch, whose last batch can be smaller."""
+    windows = int(finding["fingerprints"]["data"]["train"].split()[0])
+    return -(-windows // EVERY[finding["cell"]].read().data.batch)
+
+
+def test_the_warm_up_of_the_trials_is_that_of_their_configurations() -> None:
+    cells = [each for group in published(ROOT, "stability").values() for each in group]
+    schedules = {EVERY[each["cell"]].read().optim.warmup_steps for each in cells}
+    (steps,) = {training_steps(each) for each in cells}
+    assert {each["knobs"]["optim.schedule"] for each in cells} == {"linear"}
+    said = f"The learning rate rises for the first 100 of {steps:,} steps, and then falls linearly to zero."
+    agree(page("docs/fnet.md"), {said: schedules == {100}})
+    for each in cells:  # after the last step but one
+        last, peak = (
+            each["epochs"][-1]["train"]["learning_rate"],
+            EVERY[each["cell"]].read().optim.learning_rate,
+        )
+        assert last / peak == pytest.approx(1 / (steps - 100), rel=1e-3)
+
+
+def test_the_compute_of_the_language_models_agrees_with_their_cells() -> None:
+    groups = published(ROOT, "lm_equal")
+    tables = [each for group in groups.values() for each in group]
+    trials = [each for group in published(ROOT, "lm_rates").values() for each in group]
+    configs = {each["cell"]: EVERY[each["cell"]].read() for each in tables}
+    windows = {int(each["fingerprints"]["data"]["train"].split()[0]) for each in tables}
+    steps = {
+        kind: {training_steps(each) for each in tables if each["model"].startswith(kind)}
+        for kind in ("causal", "masked")
+    }
+    text = page("docs/language_models.md")
+    said = {
+        "which has 3.0 million tokens.": {round(128 * number / 1e6, 1) for number in windows} == {3.0},
+        "in batches of 16 windows": {(c.data.batch, c.data.length) for c in configs.values()} == {(16, 128)},
+        "in 1,452 steps to predict the next token and in 1,475 steps to predict masked tokens": steps
+        == {"causal": {1452}, "masked": {1475}},
+        f"The {len(trials)} trials took {core_hours_of(trials):.1f} core-hours, "
+        f"and the {len(tables)} networks of the tables {core_hours_of(tables):.1f}.": True,
+    }
+    agree(text, said)
+    agree(page("docs/evidence.md"), {"one pass over the 3.0 million tokens of": True})
+
+
+def core_hours_of(cells: Sequence[Finding]) -> float:
+    """The sum of the core-hours, all of which must be known."""
+    return sum(number(core_hours(each)) for each in cells)
+
+
+def test_sizes_of_networks_on_engines_agree_with_their_cells() -> None:
+    text = page("docs/texts.md")
+    for name, groups in {
+        model: {twin: published(ROOT, "1")[f"{model}-{twin}"] for twin in ("exact", "engine")}
+        for model in ("fnet", "circular-3x3", "lambda")
+    }.items():
+        for group in groups.values():
+            c, first = EVERY[group[0]["cell"]].read(), group[0]
+            blocks = {1: "one block", 2: "two blocks"}[c.model.depth]
+            reviews = int(first["fingerprints"]["data"]["train"].split()[0])
+            sentence = (
+                f"**`{name}`** has {blocks} of width {c.model.d} and {first['parameters']:,} parameters. "
+                f"It learns from {reviews:,} reviews of at most {c.data.length} words."
+            )
+            assert sentence in text
 
 
 def test_sentences_on_self_pretraining_agree_with_the_results() -> None:
