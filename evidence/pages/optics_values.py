@@ -82,6 +82,23 @@ def faster(results: Results) -> str:
     return spread({corner: at["speedup"] for corner, at in row["inference"].items()})
 
 
+def transform_share(results: Results) -> float:
+    """Returns the share of inference that the Fourier transforms of FNet take on the processor."""
+    row = _speedup(results, "measured", mode="inference")
+    return row["transform"] / row["step"]
+
+
+def free_engine_speed(results: Results) -> float:
+    """Returns how many times faster inference is with transforms that take no time (Amdahl's law)."""
+    return 1 / (1 - transform_share(results))
+
+
+def electronic_share(results: Results) -> float:
+    """Returns the share of the energy of FNet's transforms on `chip_11x11` that digital work takes."""
+    typical = _speedup(results, "preset", preset="chip_11x11")["energy_j"]["typical"]
+    return typical["digital"] / typical["total"]
+
+
 def chip_energy(results: Results) -> str:
     """Returns the mJ of an example's transforms on `chip_11x11`, with their bounds."""
     row, batch = _speedup(results, "preset", preset="chip_11x11"), results.document(SPEEDUP)["batch"]
@@ -220,6 +237,9 @@ OPTICS_VALUES: dict[str, Callable[[Results], str]] = {
     "laboratory-reference": partial(held_out, reference=True),
     "laboratory-alone": partial(held_out, reference=False),
     "speedup-chip": faster,
+    "speedup-free": lambda results: f"{free_engine_speed(results):.2f}",
+    "transform-share": lambda results: f"{100 * transform_share(results):.1f}",
+    "electronic-share": lambda results: f"{100 * electronic_share(results):.0f}",
     "energy-chip": chip_energy,
     "energy-cpu": processor_energy,
     "energy-gpu": gpu_energy,

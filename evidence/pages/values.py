@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from evidence.pages import language, pretraining_predictions, self_pretraining, skill_predictions
@@ -21,7 +23,7 @@ from evidence.pages.projected import spread
 from evidence.pages.skills import guess_by_position, task_knobs
 from evidence.report.comparisons import COMPARISONS, decide
 from evidence.report.write import answers
-from evidence.suite.cells import MODELS, TWINS
+from evidence.suite.cells import EVERY, MODELS, TWINS
 from evidence.suite.ledger import (
     core_hours,
     interval,
@@ -32,6 +34,7 @@ from evidence.suite.ledger import (
 )
 from evidence.suite.skills import NETWORKS
 from evidence.suite.statistics import difference, welch_interval
+from fourier_attn.layers import Attention
 from fourier_attn.studies.engine import frontier, robustness_sweep
 from fourier_attn.studies.intervals import percent_range
 
@@ -93,6 +96,31 @@ def circular_parameters(results: Results) -> str:
     groups = published(results.root, "2")
     circular, attention = (groups[name][0]["parameters"] for name in ("circular-1d", "attention"))
     return f"{100 * circular / attention:.0f}"
+
+
+def saved_with_split_heads(results: Results) -> str:
+    """Returns the percentage of parameters that circular attention saves against attention with split heads.
+
+    It is that of the articles' network. The published one has heads as wide as the network.
+    """
+    groups = published(results.root, "2")
+    circular, attention = (groups[name][0]["parameters"] for name in ("circular-1d", "attention"))
+    network = EVERY["2-attention-0"].read().model
+
+    def size(head_width: str) -> int:
+        layer = Attention(heads=network.mixer.heads, head_width=head_width)
+        shapes = jax.eval_shape(layer.init, jax.random.key(0), jnp.zeros((1, 1, network.d)))
+        return sum(leaf.size for leaf in jax.tree.leaves(shapes))
+
+    split = attention - network.depth * (size("full") - size("split"))
+    return f"{100 * (1 - circular / split):.0f}"
+
+
+def below_attention(results: Results, model: str) -> str:
+    """Returns the points by which a model of the articles' size is below attention, with means over seeds."""
+    groups = published(results.root, "2")
+    ours, attention = (np.mean([score(finding) for finding in groups[name]]) for name in (model, "attention"))
+    return f"{100 * (attention - ours):.1f}"
 
 
 def attention_hours(results: Results) -> str:
@@ -426,6 +454,8 @@ VALUES: dict[str, Callable[[Results], str]] = {
     },
     "apart-at-first": seed_difference_after_one_epoch,
     "circular-parameters": circular_parameters,
+    "saved-with-split-heads": saved_with_split_heads,
+    **{f"below-attention-{name}": partial(below_attention, model=name) for name in ("fnet", "lambda")},
     "listops-guess": lambda results: f"{100 * results.document(OPERATOR_RULE)['accuracy']:.2f}",
     "listops-guess-loss": lambda results: f"{results.document(OPERATOR_RULE)['loss']:.3f}",
     "attention-hours": attention_hours,

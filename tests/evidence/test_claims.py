@@ -2,16 +2,20 @@
 
 import base64
 import json
+import re
+from collections import Counter
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from agreement import page
 from conftest import ROOT
 
 from evidence.pages import claims
 from evidence.pages.claim_list import CLAIMS, claim_table, judged
 from evidence.pages.markdown import Results, significant
+from evidence.pages.optics_values import electronic_share, free_engine_speed
 from evidence.report.comparisons import COMPARISONS
 
 pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
@@ -95,6 +99,79 @@ def test_energies_are_those_of_an_example_and_bounds_are_the_extremes(results: R
     said = claims.joules_against_gpu(results)
     assert said.verdict == claims.REFUTED
     assert f"({significant(min(ends))} to {significant(max(ends))})" in said.result
+
+
+def test_one_engine_can_support_a_claim_but_not_refute_it(results: Results) -> None:
+    rows = results.document("studies/pareto-circular")["rows"]
+    assert claims.joules_of_circular(results).verdict == claims.UNDECIDED
+
+    def scaled(factor: float) -> str:
+        changed = [
+            row | {"joules": {corner: factor * value for corner, value in row["joules"].items()}}
+            if row["part"] == "judged"
+            else row
+            for row in rows
+        ]
+        return claims.joules_of_circular(Changed("studies/pareto-circular", changed)).verdict
+
+    assert scaled(1e-8) == claims.SUPPORTED
+    assert scaled(1e3) == claims.UNDECIDED
+
+
+def test_no_preset_is_100_times_as_efficient_as_an_a100(results: Results) -> None:
+    document = results.document("studies/speedup-fnet")
+    card = next(row["joules"]["high"] for row in document["rows"] if row.get("name") == "A100")
+    found = [row["energy_j"] for row in document["rows"] if row["part"] == "preset" and "energy_j" in row]
+    assert len(found) == 4
+    assert min(energy["low"]["total"] / document["batch"] for energy in found) > card / 100
+    assert "Claim 20 is false on every preset whose energy can be computed." in page("docs/claims.md")
+
+
+def test_even_a_free_engine_cannot_show_the_claimed_speed_up_here(results: Results) -> None:
+    document = results.document("studies/speedup-fnet")["rows"]
+    inference = next(row for row in document if row["part"] == "measured" and row["mode"] == "inference")
+    free = inference["step"] / (inference["step"] - inference["transform"])
+    assert free_engine_speed(results) == pytest.approx(free)
+    assert free < 1.4
+    judged = claims.gain_of_light(results)
+    assert judged.verdict == claims.UNTESTED
+    assert f"on a CPU, {free:.2f} times with transforms that take no time" in judged.result
+    slow = [row | {"transform": 0.3 * row["step"]} if row["part"] == "measured" else row for row in document]
+    assert claims.gain_of_light(Changed("studies/speedup-fnet", slow)).verdict == claims.REFUTED
+
+
+def test_digital_work_takes_most_of_the_energy_on_the_chip(results: Results) -> None:
+    rows = results.document("studies/speedup-fnet")["rows"]
+    chip = next(row["energy_j"] for row in rows if row.get("preset") == "chip_11x11" and "energy_j" in row)
+    share = chip["typical"]["digital"] / chip["typical"]["total"]
+    assert electronic_share(results) == share > 0.5
+    said = "priced as on an A100, and takes most of FNet's energy, for example <!-- value: electronic-share"
+    assert said in page("docs/evidence.md")
+
+
+def test_verdicts_are_counted_alike_on_all_pages() -> None:
+    rows = re.findall(r"\| \d+ \| [^|]+ \| [^|]+ \| ([a-z ]+) \|", page("docs/claims.md"))
+    counts = Counter(rows)
+    *most, last = (f"{counts[verdict]} {verdict}" for verdict in claims.VERDICTS)
+    assert len(rows) == len(CLAIMS)
+    for name in ("claims", "evidence"):
+        assert f"{', '.join(most)} and {last}<!-- /value -->" in page(f"docs/{name}.md")
+
+
+def test_growth_is_measured_over_the_range_that_the_page_states(results: Results) -> None:
+    said = "if the exponent between 1,024 and 8,192 tokens differs from the claimed one by less than 0.25."
+    assert said in page("docs/claims.md")
+    rows = results.document("benchmarks/growth-cpu")["rows"]
+    judges = [claim.judge for claim in CLAIMS if isinstance(claim.judge, partial)]
+    growing = [judge for judge in judges if judge.func is claims.growing]
+    assert len(growing) == 4
+    for judge in growing:
+        mixer, of, exponent = (judge.keywords[name] for name in ("mixer", "of", "exponent"))
+        at = {row["t"]: row[of] for row in rows if row["mixer"] == mixer}
+        power = np.log2(at[8192] / at[1024]) / 3
+        found = judge(results)
+        assert f"to the power {power:.2f}" in found.result
+        assert (found.verdict == claims.SUPPORTED) == (abs(power - exponent) < 0.25)
 
 
 def test_a_part_that_fails_refutes_the_whole() -> None:

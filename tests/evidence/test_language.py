@@ -3,16 +3,14 @@
 import math
 from pathlib import Path
 
-import jax
 import pytest
+from agreement import parameters
 from conftest import ROOT
 
 from evidence.pages import language, values
 from evidence.pages.markdown import NOT_RUN, Results
 from evidence.suite import cells, rates
 from evidence.suite import language as suite
-from fourier_attn import model
-from fourier_attn.config import Config, fitted_without_data
 
 
 @pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
@@ -21,14 +19,6 @@ def test_language_models_have_equally_many_parameters() -> None:
         counts = [parameters(cells.EVERY[f"lm_equal-{kind}-{network}-0"].read()) for network in networks]
         assert max(counts) / counts[0] - 1 <= 2e-4
         assert min(counts) / counts[0] - 1 >= -2e-4
-
-
-def parameters(c: Config) -> int:
-    c = fitted_without_data(c)
-    network = model.build(c.model)
-    key, example = jax.random.key(0), model.example(c.model)
-    shapes = jax.eval_shape(lambda key, example: network.init(key, *example), key, example)
-    return sum(leaf.size for leaf in jax.tree.leaves(shapes["params"]))
 
 
 def test_the_rate_with_the_lowest_perplexity_is_chosen(

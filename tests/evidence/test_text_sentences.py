@@ -1,0 +1,318 @@
+"""Sentences on texts agree with the results: IMDb, ListOps, GLUE and self-pretraining."""
+
+from collections.abc import Sequence
+from statistics import mean
+
+import numpy as np
+import pytest
+from agreement import RESULTS, agree, page, parameters
+from conftest import ROOT
+
+from evidence.pages import self_pretraining
+from evidence.pages.operator_guess import OPERATOR_RULE
+from evidence.pages.self_pretraining import gains_by_seed, mean_gain, perplexity
+from evidence.pages.values import VALUES
+from evidence.report import glue
+from evidence.suite.cells import EVERY
+from evidence.suite.ledger import (
+    Finding,
+    Ledger,
+    core_hours,
+    number,
+    on_accelerator,
+    published,
+    score,
+    unpack,
+)
+from evidence.suite.pretraining import GLUE
+from evidence.suite.statistics import welch_interval
+
+pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
+
+
+def test_the_page_on_fnet_says_how_the_failed_run_of_size_mini_counts() -> None:
+    text = page("docs/fnet.md")
+    groups = published(ROOT, "glue")
+
+    def means(network: str, failed: float) -> np.ndarray:
+        scores = np.array([[glue.score(each) for each in groups[f"{task}-{network}"]] for task in GLUE])
+        assert np.isnan(scores).sum() == (network == "bert-mini")
+        return np.nan_to_num(scores, nan=failed).mean(axis=0)
+
+    def low(network: str, failed: float) -> float:
+        return np.exp(welch_interval(np.log(means(network, 0)), np.log(means("bert-mini", failed))))[1]
+
+    (failed,) = (each for each in groups["cola-bert-mini"] if np.isnan(glue.score(each)))
+    accuracy = failed["epochs"][-1]["validation"]["accuracy"]
+    assert (
+        f"its accuracy of {100 * accuracy:.0f} %, prediction 4 would hold and prediction 5 would fail" in text
+    )
+    assert (low("fnet-mini", accuracy) > 0.92, low("hybrid-mini", accuracy) > 0.97) == (True, False)
+    assert "If it counted as 0, both would fail" in text
+    assert (low("fnet-mini", 0) > 0.92, low("hybrid-mini", 0) > 0.97) == (False, False)
+    other = np.nanmean([glue.score(each) for each in groups["cola-bert-mini"]])
+    assert "the lower end of its interval is barely above 97 %" in text
+    assert 0.97 < low("hybrid-mini", float(other)) < 0.971
+    assert "In size mini, FNet has the highest mean, mostly because of STS-B." in text
+    mini, tiny = (means(name, float(other)).mean() for name in ("hybrid-mini", "hybrid-3-tiny"))
+    lead = means("fnet-mini", 0).mean() - max(mini, means("bert-mini", float(other)).mean())
+    stsb = [mean(score(each) for each in groups[f"stsb-{name}-mini"]) for name in ("fnet", "hybrid", "bert")]
+    assert (stsb[0] - max(stsb[1:])) / len(GLUE) > lead / 2 > 0
+    assert "The mean of the hybrid is not above that of `hybrid-3-tiny`" in text
+    assert mini <= tiny
+
+
+def training_steps(finding: Finding) -> int:
+    """The steps of one epoch, whose last batch can be smaller."""
+    windows = int(finding["fingerprints"]["data"]["train"].split()[0])
+    return -(-windows // EVERY[finding["cell"]].read().data.batch)
+
+
+def test_the_warm_up_of_the_trials_is_that_of_their_configurations() -> None:
+    cells = [each for group in published(ROOT, "stability").values() for each in group]
+    schedules = {EVERY[each["cell"]].read().optim.warmup_steps for each in cells}
+    (steps,) = {training_steps(each) for each in cells}
+    assert {each["knobs"]["optim.schedule"] for each in cells} == {"linear"}
+    said = f"The learning rate rises for the first 100 of {steps:,} steps, and then falls linearly to zero."
+    agree(page("docs/fnet.md"), {said: schedules == {100}})
+    for each in cells:  # after the last step but one
+        last, peak = (
+            each["epochs"][-1]["train"]["learning_rate"],
+            EVERY[each["cell"]].read().optim.learning_rate,
+        )
+        assert last / peak == pytest.approx(1 / (steps - 100), rel=1e-3)
+
+
+def test_the_compute_of_the_language_models_agrees_with_their_cells() -> None:
+    groups = published(ROOT, "lm_equal")
+    tables = [each for group in groups.values() for each in group]
+    trials = [each for group in published(ROOT, "lm_rates").values() for each in group]
+    configs = {each["cell"]: EVERY[each["cell"]].read() for each in tables}
+    windows = {int(each["fingerprints"]["data"]["train"].split()[0]) for each in tables}
+    steps = {
+        kind: {training_steps(each) for each in tables if each["model"].startswith(kind)}
+        for kind in ("causal", "masked")
+    }
+    text = page("docs/language_models.md")
+    said = {
+        "which has 3.0 million tokens.": {round(128 * number / 1e6, 1) for number in windows} == {3.0},
+        "in batches of 16 windows": {(c.data.batch, c.data.length) for c in configs.values()} == {(16, 128)},
+        "in 1,452 steps to predict the next token and in 1,475 steps to predict masked tokens": steps
+        == {"causal": {1452}, "masked": {1475}},
+        f"The {len(trials)} trials took {core_hours_of(trials):.1f} core-hours, "
+        f"and the {len(tables)} networks of the tables {core_hours_of(tables):.1f}.": True,
+    }
+    agree(text, said)
+    agree(page("docs/evidence.md"), {"one pass over the 3.0 million tokens of": True})
+
+
+def core_hours_of(cells: Sequence[Finding]) -> float:
+    """The sum of the core-hours, all of which must be known."""
+    return sum(number(core_hours(each)) for each in cells)
+
+
+def test_sizes_of_networks_on_engines_agree_with_their_cells() -> None:
+    text = page("docs/texts.md")
+    for name, groups in {
+        model: {twin: published(ROOT, "1")[f"{model}-{twin}"] for twin in ("exact", "engine")}
+        for model in ("fnet", "circular-3x3", "lambda")
+    }.items():
+        for group in groups.values():
+            c, first = EVERY[group[0]["cell"]].read(), group[0]
+            blocks = {1: "one block", 2: "two blocks"}[c.model.depth]
+            reviews = int(first["fingerprints"]["data"]["train"].split()[0])
+            sentence = (
+                f"**`{name}`** has {blocks} of width {c.model.d} and {first['parameters']:,} parameters. "
+                f"It learns from {reviews:,} reviews of at most {c.data.length} words."
+            )
+            assert sentence in text
+
+
+def test_sentences_on_self_pretraining_agree_with_the_results() -> None:
+    text = page("docs/texts.md")
+    groups = published(ROOT, "self_pretrained")
+    sides = self_pretraining.accuracies(published(ROOT, "1"), groups)
+    gains = {model: mean_gain(gains_by_seed(*each)) for model, each in sides.items()}
+    combining = [gain for model, gain in gains.items() if gain is not None and model != "identity"]
+    found = gains["identity"]
+    perplexities = {model: [perplexity(each) for each in group] for model, group in groups.items()}
+    alone, others = perplexities["identity"], ("attention", "circular-1d", "fnet")
+    trained = [each for group in groups.values() for each in group]
+    before = [each for group in published(ROOT, "1").values() for each in group]
+    highest = {each["fingerprints"]["settings"]["jax_default_matmul_precision"] for each in trained}
+    rows = self_pretraining.verdicts_table(RESULTS, "self_pretrained").splitlines()[2:]
+    said = {
+        "no mixer that combines tokens has a higher mean accuracy than from random weights.": all(
+            gain.mean < 0 for gain in combining
+        ),
+        "together, they reach from -2.4 to +1.7 points.": (
+            round(100 * max(gain.high for gain in combining), 1) == 1.7
+            and round(-100 * min(gain.low for gain in combining), 1) == 2.4
+        ),
+        "`identity` gains 0.2 points": found is not None
+        and found.low > 0
+        and round(100 * found.mean, 1) == 0.2,
+        "Their perplexities are close to or above that of `identity`": all(
+            mean(perplexities[model]) > 0.95 * mean(alone) for model in others
+        ),
+        "Only the perplexity of lambda layers is clearly lower": max(perplexities["lambda"])
+        < 0.9 * min(perplexities[model][seed] for model in (*others, "identity") for seed in range(3)),
+        "All four fail, because their intervals contain zero.": [row.split("|")[3].strip() for row in rows]
+        == ["fails"] * 4,
+        "The self-pretrained networks were trained on a GPU and the networks from random weights on CPUs, "
+        "all of them in float32.": all(map(on_accelerator, trained))
+        and highest == {"highest"}
+        and not any(map(on_accelerator, before)),
+    }
+    agree(text, said)
+    agree(
+        page("docs/evidence.md"),
+        {"All intervals of their gains include zero": all(gain.low < 0 < gain.high for gain in combining)},
+    )
+    launch = page("docs/launch.md")
+    every = Ledger(ROOT / "results" / "evidence", by_task=True).findings.values()
+    agree(
+        launch,
+        {
+            "Thirty-one networks in `results/` were trained on a GPU, an NVIDIA H200": sum(
+                map(on_accelerator, every)
+            )
+            == 31
+        },
+    )
+
+
+def test_sentences_on_listops_agree_with_the_results() -> None:
+    text = page("docs/texts.md")
+    guess = unpack(RESULTS.document(OPERATOR_RULE)["right"])
+    answers = {
+        model: [unpack(each["right"]) for each in group]
+        for model, group in published(ROOT, "listops").items()
+    }
+    differences = [right.astype(float) - guess for group in answers.values() for right in group]
+    losses = {
+        model: [number(each["test"]["loss"]) for each in group]
+        for model, group in published(ROOT, "listops").items()
+    }
+    guess_loss = RESULTS.document(OPERATOR_RULE)["loss"]
+
+    def error(difference: np.ndarray) -> float:
+        """The standard error of the mean of paired differences."""
+        return difference.std() / len(difference) ** 0.5
+
+    found = np.array([right.astype(float) - guess for right in answers["lambda"]])
+    z = found.mean() / error(found.mean(0))
+    said = {
+        "no network is significantly more accurate than a guess from a single token.": all(
+            each.mean() <= 1.96 * error(each) for each in differences
+        ),
+        "**Attention** answers exactly the same test lists correctly as the guess, with each of two seeds.": [
+            bool((right == guess).all()) for right in answers["attention"]
+        ]
+        == [True, True],
+        "differ from the guess by less than 0.3 points on average.": all(
+            abs(mean(right.mean() for right in answers[model]) - guess.mean()) < 0.003
+            for model in ("circular-1d", "fnet")
+        ),
+        "Their test losses are not below that of the guess, and neither are those of attention.": all(
+            min(losses[model]) > guess_loss for model in ("circular-1d", "fnet", "attention")
+        ),
+        "**Lambda layers** have lower test losses than the guess with every seed, by more than 0.03 nats": max(
+            losses["lambda"]
+        )
+        < guess_loss - 0.03,
+        "On average over three seeds, they are 1.1 points more accurate, which is not significant (z = 1.89 "
+        "over the test lists).": (len(found), round(100 * found.mean(), 1), round(z, 2)) == (3, 1.1, 1.89),
+    }
+    agree(text, said)
+    agree(
+        page("docs/evidence.md"),
+        {"no mixer is significantly more accurate than a [guess": all(said.values())},
+    )
+
+
+def test_sentences_on_the_network_of_the_articles_agree_with_the_results() -> None:
+    text = page("results/evidence/imdb/findings.md")
+    groups = published(ROOT, "2")
+    of = {model: 100 * mean(score(each) for each in group) for model, group in groups.items()}
+    line = of["circular-1d"]
+    said = {
+        "At the articles' size, circular attention is about as accurate as attention": len(
+            groups["attention"]
+        )
+        == len(groups["circular-1d"])
+        == 1
+        and abs(line - of["attention"]) < 0.3,
+        "The kernels of 11 x 11 and 16 x 8 are within 0.4 points of the one-dimensional kernel": all(
+            abs(of[model] - line) < 0.4 for model in ("circular-11x11", "circular-16x8")
+        ),
+        "the 3 x 3 kernels are 0.8 points below it": round(line - of["circular-3x3"], 1) == 0.8,
+        "The networks with 2-D kernels were also trained on a GPU and with a newer version of JAX": {
+            model for model, group in groups.items() if all(map(on_accelerator, group))
+        }
+        == {"circular-11x11", "circular-16x8", "circular-3x3"},
+    }
+    agree(text, said)
+
+
+def test_sentences_on_wide_heads_agree_with_the_configurations() -> None:
+    c = {name: EVERY[f"2-{name}-0"].read() for name in ("attention", "circular-1d", "fnet")}
+    full = {name: parameters(config) for name, config in c.items()}
+    groups = published(ROOT, "2")
+    assert full == {name: groups[name][0]["parameters"] for name in full}
+    mixer, d = c["attention"].model.mixer, c["attention"].model.d
+    agree(
+        page("results/evidence/imdb/findings.md"),
+        {
+            "All 8 heads of both are as wide as the network (128), as in the articles.": mixer.head_width
+            == "full"
+            and (mixer.heads, c["circular-1d"].model.mixer.heads, d) == (8, 8, 128),
+            "If attention had heads of width 16, as usual": d // mixer.heads == 16,
+        },
+    )
+    mixer.head_width = "split"
+    split = parameters(c["attention"])
+    saved, usual = (
+        {name: round(100 * (1 - full[name] / attention)) for name in ("circular-1d", "fnet")}
+        for attention in (full["attention"], split)
+    )
+    assert set(usual.values()) == {int(VALUES["saved-with-split-heads"](RESULTS))}
+    text = "% of the parameters of attention instead of 30 % (claims 8 and 28)."
+    agree(page("docs/claims.md"), {text: set(saved.values()) == {30}})
+
+
+def test_fnet_and_lambda_layers_are_below_attention_in_the_network_of_the_articles() -> None:
+    scores = {name: [score(each) for each in group] for name, group in published(ROOT, "2").items()}
+    below = {name: 100 * (mean(scores["attention"]) - mean(scores[name])) for name in ("fnet", "lambda")}
+    for name, points in below.items():
+        assert VALUES[f"below-attention-{name}"](RESULTS) == f"{points:.1f}"
+    one, three = {len(scores["attention"])} == {1}, {len(scores[name]) for name in below} == {3}
+    agree(
+        page("docs/evidence.md"),
+        {"below attention, which has one seed there. They have three": one and three},
+    )
+    seeds = "attention and circular attention have one seed each, which is too few for a verdict. With three"
+    agree(page("docs/claims.md"), {seeds: one and three and len(scores["circular-1d"]) == 1})
+    agree(page("results/evidence/imdb/findings.md"), {"FNet and lambda layers, with three seeds each": three})
+
+
+def test_sentences_of_the_findings_agree_with_the_results() -> None:
+    text = page("results/evidence/imdb/findings.md")
+    small = {name: [score(each) for each in group] for name, group in published(ROOT, "1").items()}
+    own = [score(each) for group in published(ROOT, "2").values() for each in group]
+
+    def freedom(model: str) -> float:
+        rows = RESULTS.document(f"evidence/imdb/query_keys-{model}")["rows"]
+        return mean(row["freedom"] for row in rows)
+
+    ahead = mean(small["circular-3x3"]) - mean(small["attention"])
+    said = {
+        "Its mean is above that of `attention`, by less than the spread over seeds": 0
+        < ahead
+        < np.std(small["attention"], ddof=1),
+        "All our models exceed the accuracy that the articles report (about 84 %)": min(own) > 0.84,
+        "has a few hundred times fewer degrees of freedom than full attention": 100
+        < freedom("attention") / freedom("circular-3x3")
+        < 1000,
+    }
+    agree(text, said)
