@@ -141,7 +141,7 @@ BAD = [
     ),
     (MAIN, ["--mode=predict", "--text=fine"], "--mode=predict needs --workdir=DIR"),
     (MAIN, ["--mode=predict", "--text=fine", "--workdir=nowhere"], "contains no run"),
-    (SPEEDUP, [], "--config= cannot be read; name one like --config=fnet:imdb"),
+    (SPEEDUP, [], "--config is missing; name one like --config=fnet:imdb, or your own file"),
     (PREPARE, ["--dataset=imdb_reviews"], "--dataset and --source are required"),
     (PREPARE, ["--dataset=squad", "--source=x"], "--dataset=squad: value should be one of"),
     (PREPARE, ["--dataset=imdb_reviews", "--source=nowhere"], "source=nowhere does not exist"),
