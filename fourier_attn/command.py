@@ -149,7 +149,8 @@ def parse(words: Sequence[str], values: flags.FlagValues = flags.FLAGS) -> list[
     """
     try:
         line = [words[0], *values.read_flags_from_files(words[1:], force_gnu=False)]
-        asked = [word for word in until_dashes(line) if word.startswith("-") and word.lstrip("-") in HELP]
+        own = itertools.takewhile(lambda word: word != "--", line)  # a launcher expects a command after --
+        asked = [word for word in own if word.startswith("-") and word.lstrip("-") in HELP]
         if asked:  # help answers even if another flag is wrong
             return values([words[0], asked[0]])
         for name in list(values):
@@ -165,11 +166,6 @@ def parse(words: Sequence[str], values: flags.FlagValues = flags.FLAGS) -> list[
         raise
     except Exception as error:  # a library sets options of the configuration here
         raise ValueError(f"the command line cannot be read ({type(error).__name__}: {error})") from error
-
-
-def until_dashes(words: Sequence[str]) -> list[str]:
-    """Returns the words of a command line before --, after which a launcher expects another command."""
-    return list(itertools.takewhile(lambda word: word != "--", words))
 
 
 def values_of(words: Sequence[str], *names: str) -> dict[str, list[str]]:

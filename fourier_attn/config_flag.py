@@ -7,6 +7,7 @@ each in a module of its own, and returns one message for each cause of an error.
 import contextlib
 import hashlib
 import importlib.util
+import itertools
 import re
 import sys
 import traceback
@@ -132,14 +133,15 @@ class ConfigParser(command.LineParser):
 
     def prepare(self, words: Sequence[str]) -> list[str]:
         """Returns the words without overrides that config_flags cannot parse. Raises: ValueError."""
-        self.words[:], self.optional = without_optional(self._with_run(words))
+        line = list(itertools.takewhile(lambda word: word != "--", words))
+        self.words[:], self.optional = without_optional(self._with_run(line))
         files = command.values_of(self.words, "config")["config"]
         if len(files) > 1:
             raise ValueError(f"--config={files[0]} and --config={files[1]} exclude each other; leave one out")
         if not files and (names := [*self.optional, *overrides(self.words)]):
             run = ", or --workdir=DIR of an existing run" if "workdir" in self.values else ""
             raise ValueError(f"--config.{names[0]} needs --config=NAME{run}")
-        return list(self.words)
+        return [*self.words, *words[len(line) :]]
 
     def parse(self, argument: str) -> Any:
         """Returns the configuration of a command line that `prepare` has returned. Raises: flags.Error."""
@@ -182,7 +184,7 @@ def _parser(values: flags.FlagValues) -> ConfigParser:
 
 def overrides(words: Sequence[str]) -> list[str]:
     """Returns the names of the options that a command line sets."""
-    found = (OVERRIDE.match(word) for word in command.until_dashes(words))
+    found = (OVERRIDE.match(word) for word in words)
     return [match[1] for match in found if match]
 
 
@@ -192,9 +194,8 @@ def without_optional(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     config_flags cannot set an option with a value to None, or an engine with parameters to a preset's name.
     If an option occurs twice, the last value counts.
     """
-    line = command.until_dashes(words)
     rest, found, skip = [], {}, False
-    for word, following in zip(line, (*line[1:], "--"), strict=True):
+    for word, following in zip(words, (*words[1:], "--"), strict=True):
         option, equals, value = word.partition("=")
         knob = option.lstrip("-").removeprefix("config.")
         value = value if equals else following
@@ -207,7 +208,7 @@ def without_optional(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
             rest.append(word)
         else:
             found[knob], skip = value, not equals
-    return [*rest, *words[len(line) :]], found
+    return rest, found
 
 
 def read_file(argument: str) -> Any:
@@ -239,8 +240,7 @@ def read_file(argument: str) -> Any:
         if not isinstance(config, ConfigDict):
             kind = type(config).__name__
             raise ValueError(f"get_config returns {kind} instead of a config; return config.default()")
-        whole: Any = config
-        check_parts(whole)
+        check_parts(config)
     except SystemExit:
         message = f"--config={argument} exits the program; define a function get_config in it"
         raise ValueError(message) from None
@@ -285,7 +285,7 @@ def check_option(config: Any, name: str) -> None:
 
             known = f"This mixer has no option causal; {can_be_causal()}"
         elif "belongs to the group" in text:
-            known = text
+            known = text[0].upper() + text[1:]
         elif "NoneType" in text:
             known = "It belongs to an option that is None; start from a configuration that has a value there"
         raise ValueError(f"{name} is not an option. {f'{meant[0]}? {known}' if meant else known}") from error

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from absl import flags
 
-from fourier_attn import config
+from fourier_attn import command, config
 from fourier_attn.config_flag import read
 from fourier_attn.train import memory
 from fourier_attn.train.monitor import metric_of
@@ -126,8 +126,8 @@ def check(given: Sequence[str], chosen: Sequence[Point], module: str) -> list[co
         return []
     if not option(given, "config") and "config" not in chosen[0]:
         raise ValueError("a sweep needs a configuration after --: -- --config=configs/fnet.py")
-    choices = {name: option(given, name) for name in CHOICES}
-    own = [f"--{name}={value}" for name, value in choices.items() if value is not None]
+    choices = command.values_of(["sweep", *given], *CHOICES)
+    own = [f"--{name}={value}" for name, values in choices.items() for value in values]
     found = [check_point([*own, *overrides(given)], point) for point in chosen]
     if len(kinds := sorted({f"{metric_of(each)} on {each.data.task}" for each in found})) > 1:
         raise ValueError(

@@ -16,9 +16,6 @@ from conftest import ROOT, run_here
 from fourier_attn.train.rundir.checkpoint import checkpoint_ids
 from fourier_attn.train.rundir.metrics_log import read_lines
 
-# by which ml_collections reads a configuration
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
-
 MAIN = "fourier_attn.main"
 PREPARE = "fourier_attn.data.prepare"
 SPEEDUP = "fourier_attn.studies.engine.speedup"

@@ -12,9 +12,6 @@ from conftest import ROOT, run_here
 
 from fourier_attn import config_flag, plugins
 
-# by which ml_collections reads a configuration
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
-
 
 def found(name: str) -> bool:
     importlib.invalidate_caches()

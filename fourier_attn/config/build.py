@@ -336,11 +336,11 @@ def _check_fixed_parts(config: Config) -> None:
             )
 
 
-def check_parts(config: Config) -> None:
+def check_parts(config: Any) -> None:
     """Checks that a configuration has its parts, and the names of its task and its mixer.
 
     Args:
-      config: the configuration.
+      config: a ConfigDict.
     Raises: ValueError that names what it lacks.
     """
     found: dict[str, Any] = {"": config}

@@ -18,7 +18,6 @@ from fourier_attn.optics.engine_spec import every_parameter
 from fourier_attn.train.rundir import config_file, fingerprints, workdir
 from launch import grid
 
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
 OPTICAL = "--config=optical_fnet:reviews"
 ENGINE = "model.mixer.engine"
 

@@ -14,8 +14,6 @@ from evidence.pages.claim_list import CLAIMS, claim_table, judged
 from evidence.pages.markdown import Results, significant
 from evidence.report.comparisons import COMPARISONS
 
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
-
 
 class Changed(Results):
     """Results in which one file has other rows."""

@@ -15,7 +15,6 @@ from fourier_attn import model
 from fourier_attn.config import Config, fitted_without_data
 
 
-@pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
 def test_language_models_have_equally_many_parameters() -> None:
     for kind, networks in suite.NETWORKS.items():
         counts = [parameters(cells.EVERY[f"lm_equal-{kind}-{network}-0"].read()) for network in networks]

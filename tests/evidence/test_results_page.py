@@ -23,7 +23,6 @@ from evidence.suite.skills import NETWORKS, PAIRS, RATES, SOLVED, TRIED
 from evidence.suite.statistics import welch_interval
 from fourier_attn.studies.intervals import percent_range, wilson_interval
 
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
 PAGE = (ROOT / "docs" / "evidence.md").read_text()
 RESULTS = Results(ROOT)
 
