@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from absl import flags
-from ml_collections import ConfigDict, config_flags
 
-from fourier_attn import __version__, command, paths
-from fourier_attn.choices import check_choices, choose
+from fourier_attn import __version__, command, config_flag, paths
+from fourier_attn.choices import check_choices
 
-CHOICES = ("mixer", "recipe")  # flags that change the configuration before its overrides
 SAMPLING = ("tokens", "temperature", "top_k", "seed")  # flags of text generation
 MODES = {  # the modes that use a flag; flags that are not listed apply to all
     **dict.fromkeys(("text", "text_pair", "image"), ("predict", "explain")),
@@ -35,18 +33,11 @@ MODES = {  # the modes that use a flag; flags that are not listed apply to all
 
 def define_flags() -> None:
     """Defines the flags of this command."""
-    config_flags.DEFINE_config_file(
-        "config",
-        help_string="configuration: NAME:TASK, for example fnet:imdb, or a file, for example "
-        "configs/fnet.py:imdb; `python -m fourier_attn.config` prints every option",
+    config_flag.define_flag(
+        "configuration: NAME:TASK, for example fnet:imdb, or a file, for example "
+        "configs/fnet.py:imdb; `python -m fourier_attn.config` prints every option"
     )
-    command.choose_before_overrides(flags.FLAGS["config"], chosen)
-    flags.DEFINE_string(
-        "recipe",
-        None,
-        "replace everything but the mixer and the layout by the task's defaults and this recipe",
-    )
-    flags.DEFINE_string("mixer", None, "train this configuration with another mixer, for example lambda")
+    config_flag.define_choices()
     flags.DEFINE_string(
         "workdir",
         None,
@@ -300,7 +291,8 @@ def evaluate(directory: Path, config: Any, devices: Mapping[str, str]) -> None:
 
     check_choices("--allow_drift", flags.FLAGS.allow_drift, ("data",))
     data = configuration.with_absolute_paths(config).data if config else {}
-    corpora = [name for name in ("corpora", "exclude") if config and f"data.{name}" in overridden()]
+    overridden = config_flag.overridden() if config else ()
+    corpora = [name for name in ("corpora", "exclude") if f"data.{name}" in overridden]
     places = {name: data[name] for name in (*evaluation.PLACES, *corpora)} if config else {}
     allowed = bool(flags.FLAGS.allow_drift)
     output = flags.FLAGS.output
@@ -359,7 +351,7 @@ def check_overrides(directory: Path, config: Any) -> None:
 
     if config.init_from:
         config = with_architecture(config, config_file.load(directory).model.to_dict())
-    names = ("data.task", "model.mixer.name", *overridden())
+    names = ("data.task", "model.mixer.name", *config_flag.overridden())
     for knob, (there, now) in config_file.differing(directory, config).items():
         if any(knob == name or knob.startswith(f"{name}.") for name in names):
             raise ValueError(
@@ -369,17 +361,12 @@ def check_overrides(directory: Path, config: Any) -> None:
             )
 
 
-def overridden() -> list[str]:
-    """Returns the names of the options that the command line sets."""
-    return list(config_flags.get_override_values(flags.FLAGS["config"]))
-
-
 def moved_devices(config: Any) -> dict[str, str]:
     """Returns the files of measured devices that the command line names, by their options."""
     from fourier_attn.config import device_files, with_absolute_paths
 
-    found = device_files(with_absolute_paths(config))
-    return {knob: file for knob, file in found.items() if any(knob.startswith(name) for name in overridden())}
+    found, overridden = device_files(with_absolute_paths(config)), tuple(config_flag.overridden())
+    return {knob: file for knob, file in found.items() if knob.startswith(overridden)}
 
 
 def look_inside(directory: Path, devices: Mapping[str, str], predictor: Any = None) -> None:
@@ -412,39 +399,12 @@ def predictions(predictor: Any) -> list[tuple[str, float]]:
 
 def given_config() -> Any:
     """Returns the configuration of the command line, or None without --config."""
-    from fourier_attn import config as configuration
     from fourier_attn.train import init_from
 
-    if flags.FLAGS.config is not None and not isinstance(flags.FLAGS.config, ConfigDict):
-        name = config_flags.get_config_filename(flags.FLAGS["config"])
-        there = sorted(path.stem for path in command.configs().glob("*.py"))
-        cure = choose("one of", [Path(name.partition(":")[0]).stem], there)
-        raise ValueError(f"--config={name} cannot be read; {cure}, or your own file (mine.py)")
-    for name, value in zip(CHOICES, command.values_of(sys.argv, *CHOICES), strict=True):
-        if value != flags.FLAGS[name].value:  # the value of another flag was taken for this flag
-            raise ValueError(
-                f"a value begins with --{name}; write it after an equals sign, as in --text=VALUE"
-            )
-    configuration.complete_overrides(flags.FLAGS["config"], command.optional, flags.FLAGS.recipe)
-    if flags.FLAGS.config is None:
-        for name in CHOICES:
-            if flags.FLAGS[name].value is not None:
-                raise ValueError(f"--{name}={flags.FLAGS[name].value} needs --config=FILE, which it changes")
-        return None
-    config: Any = flags.FLAGS.config
-    init_from.check_overrides(config, overridden())
+    config = config_flag.given()
+    if config is not None:
+        init_from.check_overrides(config, config_flag.overridden())
     return config
-
-
-def chosen(config: Any) -> Any:
-    """Returns a configuration with the mixer and the recipe of the command line, which is being parsed."""
-    mixer, recipe = command.values_of(sys.argv, *CHOICES)
-    if (mixer, recipe) == (None, None) or not isinstance(config, ConfigDict):
-        return config
-    from fourier_attn import config as configuration
-
-    read: Any = config
-    return configuration.with_choices(read, mixer, recipe, command.optional)
 
 
 def missing(option: str):
@@ -454,9 +414,8 @@ def missing(option: str):
 
 def new_workdir() -> str:
     """Returns the name of a new run's directory: runs/CONFIG-TASK-TIME-PROCESS."""
-    name = Path(config_flags.get_config_filename(flags.FLAGS["config"]).partition(":")[0]).stem
     unique = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
-    return f"runs/{name}-{flags.FLAGS.config.data.task}-{unique}"
+    return f"runs/{config_flag.stem()}-{flags.FLAGS.config.data.task}-{unique}"
 
 
 def fourier_attn() -> None:

@@ -95,13 +95,16 @@ def installed_only() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def with_neighbours() -> Iterator[None]:
-    """Puts back what `installed_only` took, for code that the user names, which may import neighbours.
+def with_neighbours(folder: Path) -> Iterator[None]:
+    """Lets code that the user names import modules next to it, and puts back what `installed_only` took.
 
     Only while that code is executed: what its functions import later must be installed or on PYTHONPATH.
+
+    Args:
+      folder: the folder of that code.
     """
     before = list(sys.path)
-    sys.path[:0] = _taken
+    sys.path[:0] = [str(folder.absolute()), *_taken]
     try:
         yield
     finally:
@@ -179,7 +182,7 @@ def run(origin: Origin) -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with with_neighbours():
+        with with_neighbours(path.parent):
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # somebody's code
         raise ValueError(f"{origin.file} cannot be run ({type(error).__name__}: {error})") from error

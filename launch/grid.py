@@ -8,13 +8,12 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from absl import flags
-from ml_collections import config_flags
 
 from fourier_attn import command, config
+from fourier_attn.config_flag import read
 from fourier_attn.train import memory
 from fourier_attn.train.monitor import metric_of
 from launch.program import TRAINING, option
@@ -127,8 +126,8 @@ def check(given: Sequence[str], chosen: Sequence[Point], module: str) -> list[co
         return []
     if not option(given, "config") and "config" not in chosen[0]:
         raise ValueError("a sweep needs a configuration after --: -- --config=configs/fnet.py")
-    choices = {name: option(given, name) for name in CHOICES}
-    own = [f"--{name}={value}" for name, value in choices.items() if value is not None]
+    choices = command.values_of(["sweep", *given], *CHOICES)
+    own = [f"--{name}={value}" for name, values in choices.items() for value in values]
     found = [check_point([*own, *overrides(given)], point) for point in chosen]
     if len(kinds := sorted({f"{metric_of(each)} on {each.data.task}" for each in found})) > 1:
         raise ValueError(
@@ -164,31 +163,3 @@ def check_point(own: Sequence[str], point: Point) -> config.Config:
         return settings
     except (flags.Error, ValueError) as error:
         raise ValueError(f"{name(point)}: {error}") from error
-
-
-def read(given: Sequence[str]) -> config.Config:
-    """Returns the configuration for --config=FILE, --mixer, --recipe and --config.OPTION=VALUE.
-
-    Raises: ValueError or flags.Error.
-    """
-    values = flags.FlagValues()
-    choices = [word for word in given if re.match(r"--?(mixer|recipe)=", word)]
-    rest = [word for word in given if word not in choices]
-    mixer, recipe = option(choices, "mixer"), option(choices, "recipe")
-    line, optional = command.without_optional(command.with_paths(["sweep", *rest]))
-    config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=line)
-    if choices:
-        flag = values["config"]
-        command.choose_before_overrides(flag, lambda c: config.with_choices(c, mixer, recipe, optional))
-    try:
-        with command.imports_of_config(line):
-            values(line)
-        config.complete_overrides(values["config"], optional, recipe)
-        found: Any = values["config"].value
-        return found
-    except (flags.Error, ValueError):
-        raise
-    except Exception as error:  # a configuration file is run here, and may fail in any way
-        message = command.no_knob(error, line)
-        message = message or f"the configuration cannot be read ({type(error).__name__}: {error})"
-        raise ValueError(message) from error

@@ -17,9 +17,6 @@ from waiting import HANG_S
 from fourier_attn.train.rundir.checkpoint import checkpoint_ids
 from fourier_attn.train.rundir.metrics_log import read_lines
 
-# by which ml_collections reads a configuration
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
-
 MAIN = "fourier_attn.main"
 PREPARE = "fourier_attn.data.prepare"
 SPEEDUP = "fourier_attn.studies.engine.speedup"
@@ -142,7 +139,7 @@ BAD = [
     ),
     (MAIN, ["--mode=predict", "--text=fine"], "--mode=predict needs --workdir=DIR"),
     (MAIN, ["--mode=predict", "--text=fine", "--workdir=nowhere"], "contains no run"),
-    (SPEEDUP, [], "--config= cannot be read; name one like --config=fnet:imdb"),
+    (SPEEDUP, [], "--config is missing; name one like --config=fnet:imdb, or your own file"),
     (PREPARE, ["--dataset=imdb_reviews"], "--dataset and --source are required"),
     (PREPARE, ["--dataset=squad", "--source=x"], "--dataset=squad: value should be one of"),
     (PREPARE, ["--dataset=imdb_reviews", "--source=nowhere"], "source=nowhere does not exist"),

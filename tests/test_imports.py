@@ -9,12 +9,8 @@ from typing import Any
 import pytest
 from absl import flags
 from conftest import ROOT, run_here
-from ml_collections import config_flags
 
-from fourier_attn import command, plugins
-
-# by which ml_collections reads a configuration
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
+from fourier_attn import config_flag, plugins
 
 
 def found(name: str) -> bool:
@@ -45,7 +41,7 @@ def test_a_command_imports_nothing_from_where_it_runs(
         assert not found("tests.conftest")
         assert found("fourier_attn.studies.engine.drift")
         assert found("tensorflow_datasets")
-        with plugins.with_neighbours():
+        with plugins.with_neighbours(tmp_path / "configs"):
             assert found("runs.stranger.evil")
         for name in ("runs.stranger", "runs"):
             sys.modules.pop(name, None)
@@ -73,18 +69,18 @@ def test_a_configuration_is_read_without_it(tmp_path: Path, monkeypatch: pytest.
     seen = []
     program: Any = SimpleNamespace(
         __name__="program",
-        define_flags=lambda: config_flags.DEFINE_config_file("config"),
-        main=lambda: seen.append(flags.FLAGS.config.path),
+        define_flags=lambda: config_flag.define_flag("a configuration"),
+        main=lambda: seen.append(flags.FLAGS.config.data.corpora),
     )
     monkeypatch.delenv("PYTHONPATH", raising=False)
     monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
     for folder in ("configs", "own"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "probe.py").write_text(
-            "import sys\nfrom ml_collections import ConfigDict\n"
-            "def get_config(): return ConfigDict({'path': tuple(sys.path)})\n"
+            "import sys\nfrom fourier_attn.config import default\n"
+            "def get_config():\n    c = default()\n    c.data.corpora = tuple(sys.path)\n    return c\n"
         )
-    monkeypatch.setattr(command, "configs", lambda: tmp_path / "configs")
+    monkeypatch.setattr(config_flag, "configs", lambda: tmp_path / "configs")
     for config, neighbours in (("probe", False), (f"{tmp_path}/own/probe.py", True)):
         for words in ([f"--config={config}"], ["--config", config]):
             assert run_here(program, *words)[::2] == (0, "")

@@ -13,7 +13,7 @@ import pytest
 from conftest import ROOT
 
 import fourier_attn
-from fourier_attn import command
+from fourier_attn import config_flag
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PARTS = ("fourier_attn", "configs", "pyproject.toml", "README.md", "LICENSE")
@@ -46,9 +46,8 @@ def test_no_message_or_page_advises_to_install_from_an_index() -> None:
 
 
 def test_configurations_are_found_by_name() -> None:
-    fnet = ROOT / "configs" / "fnet.py"
-    assert command.with_paths(["main", "--config=fnet:imdb"]) == ["main", f"--config={fnet}:imdb"]
-    assert command.with_paths(["main", "-config", "fnet"]) == ["main", "-config", str(fnet)]
+    assert config_flag.path_of("fnet:imdb") == f"{ROOT / 'configs' / 'fnet.py'}:imdb"
+    assert config_flag.path_of("fnet") == str(ROOT / "configs" / "fnet.py")
 
 
 def test_a_moved_configuration_is_refused_with_its_new_name(
@@ -60,21 +59,17 @@ def test_a_moved_configuration_is_refused_with_its_new_name(
         "identity": "mixer:identity-reviews",
     }.items():
         with pytest.raises(ValueError, match=f"--config={name} was renamed; give --config={now}$"):
-            command.with_paths(["main", f"--config={name}"])
-        assert command.with_paths(["main", f"--config={now}"])[1].partition(":")[2] == now.partition(":")[2]
+            config_flag.path_of(name)
+        assert config_flag.path_of(now).partition(":")[2] == now.partition(":")[2]
     (tmp_path / "configs").mkdir()
     (tmp_path / "configs" / "linear.py").touch()  # the user's own
     monkeypatch.chdir(tmp_path)
-    assert command.with_paths(["main", "--config=configs/linear.py"]) == [
-        "main",
-        "--config=configs/linear.py",
-    ]
+    assert config_flag.path_of("configs/linear.py") == "configs/linear.py"
 
 
 @pytest.mark.parametrize("word", ["configs/fnet.py", "nowhere:imdb", "fnet.py", "../configs/fnet", ""])
 def test_other_names_are_left_as_they_are(word: str) -> None:
-    assert command.with_paths(["main", f"--config={word}"]) == ["main", f"--config={word}"]
-    assert command.with_paths(["main", f"--workdir={word}", "fnet"]) == ["main", f"--workdir={word}", "fnet"]
+    assert config_flag.path_of(word) == word
 
 
 @pytest.fixture(scope="module")

@@ -181,7 +181,6 @@ def trained(tmp_path: Path, few_reviews: str) -> Path:
     return place
 
 
-@pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
 @pytest.mark.usefixtures("standard_promotion")
 def test_a_run_does_not_execute_what_it_names(trained: Path) -> None:
     """Not in any mode, unless somebody says so."""
@@ -221,7 +220,6 @@ def test_a_run_does_not_execute_what_it_names(trained: Path) -> None:
     assert (code, "is not a Python module" in error) == (2, True)
 
 
-@pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
 @pytest.mark.usefixtures("standard_promotion")
 def test_runs_are_compared_without_what_they_name(trained: Path, few_reviews: str) -> None:
     """As they were written: knobs, validation, test, and that they are done."""

@@ -20,7 +20,7 @@ from evidence.suite.ledger import (
     published,
     score,
 )
-from fourier_attn import command
+from fourier_attn import config_flag
 from fourier_attn.layers.fourier import OPTIONS, FourierMixing
 
 
@@ -147,7 +147,7 @@ def padding_line(choice: str, rows: list[Row]) -> list[str]:
 def rows_of(documents: dict[str, dict[str, Any]]) -> list[Row]:
     """Returns the rows of all documents; configuration files have the names that they have today."""
     rows = [row for document in documents.values() for row in document["rows"]]
-    return [row | {"config": row["config"] and command.moved(row["config"])} for row in rows]
+    return [row | {"config": row["config"] and config_flag.moved(row["config"])} for row in rows]
 
 
 def grouped(rows: list[Row], key: Callable[[Row], str]) -> dict[str, list[Row]]:

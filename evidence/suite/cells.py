@@ -10,7 +10,7 @@ from typing import Any
 
 from evidence.suite import language, pretraining, skills
 from evidence.suite.models import Model, models, toy, trial
-from fourier_attn import command
+from fourier_attn import config_flag
 from fourier_attn.choices import check_choice
 from fourier_attn.config import TASK_KEYS, Config, field_source, free_fields, mixer_name, read_engine
 from fourier_attn.layers.fields import GRID, POSITIONS
@@ -111,7 +111,7 @@ TOKENIZER = ("data.tokenizer", "data.vocab", "data.fit_examples")
 @cache
 def _read(config: str, knobs: tuple[tuple[str, str], ...]) -> Config:
     file, colon, argument = config.partition(":")
-    path = f"{command.configs() / Path(file).name}{colon}{argument}"
+    path = f"{config_flag.configs() / Path(file).name}{colon}{argument}"
     return grid.read((f"--config={path}", *(f"--config.{name}={value}" for name, value in knobs)))
 
 

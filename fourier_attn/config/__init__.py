@@ -3,6 +3,7 @@
 from fourier_attn.config.build import (
     TASK_KEYS,
     check,
+    check_parts,
     default,
     free_fields,
     from_dict,
@@ -40,6 +41,7 @@ __all__ = [
     "TrainConfig",
     "arguments",
     "check",
+    "check_parts",
     "complete_overrides",
     "default",
     "describe",

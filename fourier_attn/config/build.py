@@ -336,15 +336,34 @@ def _check_fixed_parts(config: Config) -> None:
             )
 
 
+def check_parts(config: Any) -> None:
+    """Checks that a configuration has its parts, and the names of its task and its mixer.
+
+    Args:
+      config: a ConfigDict.
+    Raises: ValueError that names what it lacks.
+    """
+    found: dict[str, Any] = {"": config}
+    lacking = []
+    for path in (*PARTS, "model.mixer", "model.others", "data.task", "model.mixer.name"):
+        above, _, name = path.rpartition(".")
+        if above in found:
+            value = found[above].get(name)
+            if isinstance(value, str if name in ("task", "name") else Mapping | ConfigDict):
+                found[path] = value
+            else:
+                lacking.append(path)
+    if lacking:
+        raise ValueError(f"the configuration lacks {', '.join(lacking)}; start from config.default()")
+
+
 def check(config: Config) -> None:
     """Checks that every option has a valid value, and that the options fit each other. Raises: ValueError.
 
     Args:
       config: the complete configuration.
     """
-    for part in PARTS:
-        if part not in config or not isinstance(config[part], Mapping | ConfigDict):
-            raise ValueError(f"{part} is not a part with options; start from config.default()")
+    check_parts(config)
     check_knobs("", RUN, config)
     data.check(config.data)
     if config.train.self_pretrain:

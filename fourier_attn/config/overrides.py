@@ -1,6 +1,6 @@
 """Completes the configuration of a command line, once ml_collections has parsed it.
 
-`fourier_attn.command` takes out overrides that ml_collections cannot parse: None, and engines given by name.
+`fourier_attn.config_flag` takes out overrides that ml_collections cannot parse: None, and names of engines.
 This module writes them into the configuration, and sets the lengths that follow from `model.positions`.
 """
 
@@ -8,7 +8,6 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from ml_collections import ConfigDict
 from ml_collections.config_dict import placeholder
 
 from fourier_attn import model
@@ -53,12 +52,8 @@ def complete_overrides(flag: Any, optional: Mapping[str, str], recipe: str | Non
       flag: the absl flag --config; its configuration and its override values are changed in place.
       optional: new values by option; "None" sets the option to None.
       recipe: the value of --recipe, which replaces the defaults of the task before the overrides are applied.
-    Raises: ValueError for an option that cannot be None, for conflicting overrides, and without --config.
+    Raises: ValueError for an option that cannot be None, and for conflicting overrides.
     """
-    if optional and not isinstance(flag.value, ConfigDict):
-        raise ValueError(f"--config.{next(iter(optional))} needs --config=NAME")
-    if not isinstance(flag.value, ConfigDict):
-        return
     config: Any = flag.value
     if recipe is not None and "data.task" in flag.override_values:
         raise ValueError(

@@ -120,7 +120,6 @@ def test_an_unknown_source_is_refused() -> None:
         from_model("width", 5)
 
 
-@pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
 def test_a_plain_engine_on_the_command_line(tmp_path: Path) -> None:
     file, knob = tmp_path / "mine.py", "--config.model.mixer"
     file.write_text("from fourier_attn.config import default\ndef get_config(): return default('plain')\n")

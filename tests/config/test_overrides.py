@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 from conftest import run_here
 
-from fourier_attn import command, config, main, run_config
+from fourier_attn import config, config_flag, main, run_config
 from fourier_attn.optics import Engine, presets
 from fourier_attn.optics.engine_spec import every_parameter
 from fourier_attn.train.rundir import config_file, fingerprints, workdir
 from launch import grid
 
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
 OPTICAL = "--config=optical_fnet:reviews"
 ENGINE = "model.mixer.engine"
 
@@ -162,7 +161,7 @@ def test_the_last_override_of_a_knob_holds() -> None:
 
 def test_a_text_is_no_override() -> None:
     words = ["main", "--text", "config.x=None"]
-    assert command.without_optional(words) == (words, {})
+    assert config_flag.without_optional(words) == (words, {})
 
 
 @pytest.mark.parametrize(

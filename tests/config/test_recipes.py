@@ -9,7 +9,6 @@ from fourier_attn import config, main
 from fourier_attn.train.optimizer import build_schedule
 from fourier_attn.train.rundir import config_file
 
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
 FILES = dict.fromkeys(("fnet", "attention", "circular", "lambda"), "{task}")
 FILES["mixer"] = "global_filter-{task}"
 

@@ -17,9 +17,6 @@ from fourier_attn.data.prepare import prepare
 from fourier_attn.data.sources import cifar, idx
 from fourier_attn.data.tfds_splits import read_pictures
 
-# by which ml_collections reads a configuration
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
-
 
 @pytest.mark.parametrize(
     ("pack", "end"), [(bytes, ""), (gzip.compress, ".gz"), (lzma.compress, ".xz")], ids=["plain", "gz", "xz"]

@@ -24,7 +24,6 @@ from fourier_attn.train import evaluate, extend, init_from
 from fourier_attn.train.rundir import config_file
 from fourier_attn.train.rundir.metrics_log import read_lines
 
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
 WORDS = ("fine", "poor", "long", "short", "bright")
 
 

@@ -14,8 +14,6 @@ from fourier_attn import config, data
 from fourier_attn.data.tables import image_folders, user_tables
 from fourier_attn.data.tables.rows import read_rows
 
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
-
 
 def test_images_in_folders(tmp_path: Path) -> None:
     for number in range(20):

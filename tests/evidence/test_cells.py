@@ -21,9 +21,6 @@ from fourier_attn.studies import collect
 from fourier_attn.studies.runs import weights_digest
 from fourier_attn.train import init_from
 
-# by which ml_collections reads a configuration
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
-
 
 @pytest.mark.parametrize("count", [1, 8, 13, 25_000])
 def test_answers_are_packed_without_loss(count: int) -> None:
@@ -259,7 +256,6 @@ def test_cells_that_go_on_from_weights_need_these(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
 def test_a_configuration_that_is_changed_is_not_that_of_the_next_reader() -> None:
     first = cells.EVERY[PRETRAINED].read()
     first.data.corpora = ()

@@ -18,8 +18,6 @@ from evidence.pages.markdown import Results, significant
 from evidence.pages.optics_values import electronic_share, free_engine_speed
 from evidence.report.comparisons import COMPARISONS
 
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
-
 
 class Changed(Results):
     """Results in which one file has other rows."""

@@ -22,7 +22,6 @@ from fourier_attn import style
 from fourier_attn.studies.engine import robustness_sweep
 
 # by which ml_collections reads a configuration, of which joules are told
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
 
 PICTURES = dict(figures.pictures(ROOT))
 

@@ -13,7 +13,6 @@ from evidence.suite import cells, rates
 from evidence.suite import language as suite
 
 
-@pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
 def test_language_models_have_equally_many_parameters() -> None:
     for kind, networks in suite.NETWORKS.items():
         counts = [parameters(cells.EVERY[f"lm_equal-{kind}-{network}-0"].read()) for network in networks]

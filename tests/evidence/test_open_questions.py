@@ -12,8 +12,6 @@ from evidence.pages.fill import TABLES
 from evidence.pages.markdown import Results
 from evidence.suite import cells as suite
 
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
-
 
 def test_configurations_were_run_to_their_end_or_say_what_it_would_cost() -> None:
     """Each configuration has a finished run in results, or its docstring has its cost."""

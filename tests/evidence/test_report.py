@@ -23,9 +23,6 @@ from fourier_attn.train import metrics
 from fourier_attn.train.evaluate import compute_metrics, reasons, summary
 from fourier_attn.train.rundir.metrics_log import Writer, read_lines
 
-# by which ml_collections reads a configuration
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
-
 
 def test_every_tier_has_a_title_and_a_line_of_the_page() -> None:
     page = (ROOT / "docs" / "suite.md").read_text()

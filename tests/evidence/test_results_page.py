@@ -16,7 +16,6 @@ from evidence.suite.skills import RATES, SOLVED
 from fourier_attn.model import MIXERS
 from fourier_attn.studies.intervals import percent_range, wilson_interval
 
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
 PAGE = (ROOT / "docs" / "evidence.md").read_text()
 
 

@@ -2,13 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from evidence.pages import skill_predictions as predictions
 from evidence.pages.skill_predictions import Scores
-
-# by which ml_collections reads a configuration
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
 
 
 def scores(*values: float, complete: bool = True) -> Scores:

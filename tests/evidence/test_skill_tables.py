@@ -16,9 +16,6 @@ from evidence.suite import skills as suite
 from evidence.suite.ledger import one_answer
 from fourier_attn.data.skills import Knobs
 
-# by which ml_collections reads a configuration
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
-
 
 def found(cell: str, accuracy: float, epochs: Sequence[float] = ()) -> dict[str, Any]:
     entries = [{"epoch": n + 1, "validation": {"accuracy": value}} for n, value in enumerate(epochs)]

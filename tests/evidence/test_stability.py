@@ -167,7 +167,6 @@ def test_predictions_about_rates_stay_open_without_seeds() -> None:
     assert [row[1] for row in predictions.of_rates(found)] == ["fails", "fails"]
 
 
-@pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
 def test_pre_training_uses_the_best_rates() -> None:
     found = stability.accuracies(published(ROOT, "stability"))
     tried = {name: rate for name, rate in RATES.items() if name not in ("random", "bert-half")}

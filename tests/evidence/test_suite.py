@@ -19,9 +19,6 @@ from evidence.suite import pretraining, train
 from evidence.suite.ledger import Ledger, digest, unpack
 from fourier_attn import config
 
-# by which ml_collections reads a configuration
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
-
 
 def test_cells_have_names_of_their_own_and_the_cheap_come_first() -> None:
     for tier in suite.MODELS:

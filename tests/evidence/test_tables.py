@@ -146,7 +146,6 @@ def test_an_unknown_table_is_an_error_of_the_command(root: Path) -> None:
     assert "what" not in (root / "docs" / "speed.md").read_text()  # nothing is half written
 
 
-@pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
 def test_every_table_of_this_repository_can_be_made() -> None:
     results = Results(ROOT)
     for name, make in tables.TABLES.items():

@@ -22,7 +22,6 @@ from fourier_attn.inference import printed_answers, stream
 from fourier_attn.inference.predictor import Predictor
 from fourier_attn.train.rundir.metrics_log import read_lines
 
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
 TEXTS = ["The film was not dull.", "zzz qqq xxx", "I liked the long and brave story.", "dull"]
 
 

@@ -17,9 +17,6 @@ from fourier_attn import paths
 from launch import cluster, devices, grid, jobset, local, program, results, slurm, sweep
 from launch.running import exit_code
 
-# by which ml_collections reads a configuration
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
-
 FNET = "--config=configs/fnet.py"
 GPUS = ["--accelerator=nvidia-h100-80gb", "--machines=2"]
 TPUS = ["--accelerator=tpu-v5-lite-podslice", "--topology=2x4"]

@@ -12,9 +12,6 @@ from conftest import run_here
 from fourier_attn.train import summary
 from launch import results, sweep, tune
 
-# by which ml_collections reads a configuration
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
-
 MODELS = ("--config=fnet:reviews", "--config=attention:reviews")
 VALIDATION = {"fnet-reviews": (0.6, 0.9, 0.7), "attention-reviews": (0.8, 0.5, 0.4)}
 TEST = {"fnet-reviews": (0.99, 0.6, 0.5), "attention-reviews": (0.7, 0.98, 0.97)}

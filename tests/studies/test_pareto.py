@@ -124,7 +124,6 @@ def test_a_search_from_end_to_end(few_reviews: str, tmp_path: Path) -> None:
     assert "exists and is not overwritten" in error
 
 
-@pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
 def test_no_override_of_the_network_is_ignored() -> None:
     words = ("--measured=old.json", "--config=fnet:imdb", "--config.model.d=None")
     code, _, said = run_here(pareto, *words)

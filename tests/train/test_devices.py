@@ -25,8 +25,6 @@ from fourier_attn.train.rundir.checkpoint import checkpoint_ids
 from fourier_attn.train.rundir.config_file import flat
 from fourier_attn.train.rundir.metrics_log import read_lines
 
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")  # of config_flags
-
 SPLIT = {"seed": 1, "data": 1, "fsdp": 1, "tokens": 1}
 
 

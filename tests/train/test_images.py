@@ -25,9 +25,6 @@ from fourier_attn.inference.predictor import Predictor
 from fourier_attn.ops import positions
 from fourier_attn.train import init_from
 
-# by which ml_collections reads a configuration
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
-
 
 @pytest.fixture(scope="module")
 def clothes(tmp_path_factory: pytest.TempPathFactory) -> str:

@@ -18,10 +18,7 @@ from fourier_attn.inference import evaluation, export, predictor
 from fourier_attn.train.rundir.metrics_log import read_lines
 from fourier_attn.train.summary import finished
 
-pytestmark = [
-    pytest.mark.usefixtures("standard_promotion"),
-    pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning"),  # of config_flags
-]
+pytestmark = pytest.mark.usefixtures("standard_promotion")
 
 WORDS = ["cat", "dog", "sees", "runs", "the", "a", "red", "blue", "house", "garden"]
 SENTENCE = "the cat sees a red house and runs"

@@ -24,7 +24,6 @@ from fourier_attn.train.evaluate import compute_metrics, reasons, write_predicti
 from fourier_attn.train.label_scores import LABEL_SCORES, macro_f1, micro_f1, per_label, subset_accuracy
 from fourier_attn.train.losses import OBJECTIVES
 
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
 random = np.random.default_rng(0)
 WORDS = {"bug": "crash", "perf": "slow", "ui": "button"}
 

@@ -21,9 +21,6 @@ from fourier_attn.inference.classify import Classifier
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.scores import mean_iou
 
-# by which ml_collections reads a configuration
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
-
 
 @pytest.fixture(scope="module")
 def trained(few_shapes: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, float]]:

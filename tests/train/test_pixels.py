@@ -15,9 +15,6 @@ from fourier_attn.data.examples import Pictures
 from fourier_attn.inference import export
 from fourier_attn.inference.predictor import Predictor
 
-# by which ml_collections reads a configuration
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
-
 
 def test_pixels_are_no_program() -> None:
     c = pixels.get_config("fnet")

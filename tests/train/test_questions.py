@@ -22,9 +22,6 @@ from fourier_attn.layers.introspection import attention_maps
 from fourier_attn.studies.inside import attended
 from fourier_attn.train import init_from
 
-# by which ml_collections reads a configuration
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
-
 ASKED = ("--mode=predict", "--text=what colour is the circle?")
 
 

@@ -25,8 +25,6 @@ from fourier_attn.train import span_scores
 from fourier_attn.train.losses import OBJECTIVES
 from fourier_attn.train.rundir.metrics_log import read_lines
 
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
-
 
 def knobs(file: Path, **more: Any) -> Any:
     settings = config.default("fourier", "squad").data

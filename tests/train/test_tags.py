@@ -21,7 +21,6 @@ from fourier_attn.inference.predictor import Predictor
 from fourier_attn.train import entity_scores
 from fourier_attn.train.rundir.metrics_log import read_lines
 
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
 LABELS = ("B-LOC", "B-PER", "I-PER", "O")
 
 

@@ -22,10 +22,7 @@ from fourier_attn.train.target.devices import parse
 from fourier_attn.train.target.program import products
 from fourier_attn.train.target.step import compiled_facts, scaled_facts
 
-pytestmark = [
-    pytest.mark.usefixtures("standard_promotion"),
-    pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning"),  # of config_flags
-]
+pytestmark = pytest.mark.usefixtures("standard_promotion")
 SMALL = {"depth": 2, "d": 16, "mlp": 32, "positions": 16}
 
 

@@ -29,12 +29,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from absl import flags
-from ml_collections import config_flags
 from tqdm import tqdm
 
-from fourier_attn import command, model, paths, provenance, style
+from fourier_attn import command, config_flag, model, paths, provenance, style
 from fourier_attn.choices import check_choices
-from fourier_attn.config import Config, complete_overrides, fit_grid, tokens
+from fourier_attn.config import Config, fit_grid, tokens
 from fourier_attn.optics import Engine, components, presets
 from fourier_attn.optics.coherence import is_coherent
 from fourier_attn.optics.field_units import photons_per_mac
@@ -94,7 +93,7 @@ def define_flags() -> None:
         "seconds", 5.0, "duration of the timing of the electronic transforms, s", lower_bound=0
     )
     flags.DEFINE_string("components", None, "TOML file with components that replace those of the library")
-    config_flags.DEFINE_config_file("config", help_string="with --measured: the network's configuration")
+    config_flag.define_flag("with --measured: the network's configuration")
     flags.DEFINE_string("measured", None, "JSON file of an earlier result, to compute its energies again")
     flags.DEFINE_string(
         "data_dir", None, "directory of the TFDS data sets; default: that of the run's configuration"
@@ -107,14 +106,14 @@ def define_flags() -> None:
 def main() -> None:
     """Searches, evaluates, and writes the results; or computes joules again."""
     options, choices = flags.FLAGS, grid()
-    complete_overrides(options["config"], command.optional)
+    network = config_flag.given()
     own = None if options.components is None else paths.given(options.components)
     prices = Options(library=components.library(own))
     if options.measured is not None:
-        if options.config is None:
+        if network is None:
             raise ValueError(f"--measured={options.measured} needs the network, --config=FILE[:task]")
         out = paths.stem(options.out, "--out")
-        config = fit_grid(options.config)
+        config = fit_grid(network)
         base = base_engine(model.engine_of(config.model.mixer))
         document = again(paths.given(options.measured), config, base, prices)
         write(document, out.with_name(f"{out.name}.json"), out.with_name(f"{out.name}.png"))

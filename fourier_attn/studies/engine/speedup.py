@@ -21,12 +21,11 @@ from typing import Any
 
 import jax
 from absl import flags
-from ml_collections import ConfigDict, config_flags
 
-from fourier_attn import command, model, paths, provenance, style
+from fourier_attn import command, config_flag, model, paths, provenance, style
 from fourier_attn.choices import check_choices
 from fourier_attn.columns import aligned
-from fourier_attn.config import Config, complete_overrides, fit_grid, tokens
+from fourier_attn.config import Config, fit_grid, tokens
 from fourier_attn.optics import Engine, components, presets
 from fourier_attn.optics.components import CORNERS
 from fourier_attn.studies.engine import tornado
@@ -280,7 +279,7 @@ def notes(measured: Measured, static_w: float) -> str:
 
 
 def define_flags() -> None:
-    config_flags.DEFINE_config_file("config", help_string="configuration, for example fnet:imdb")
+    config_flag.define_flag("configuration, for example fnet:imdb")
     flags.DEFINE_string("out", None, "path of the results without a suffix; .json and .png are added")
     flags.DEFINE_list(
         "tornado", ["chip_11x11", "demonstrator_5x5"], "engines to plot in the sensitivity analysis"
@@ -300,18 +299,12 @@ def define_flags() -> None:
 
 def main() -> None:
     """Writes and prints the report on one configuration."""
-    if not isinstance(flags.FLAGS.config, ConfigDict):  # None, or what config_flags could not read
-        name = (
-            config_flags.get_config_filename(flags.FLAGS["config"]) if flags.FLAGS.config is not None else ""
-        )
-        raise ValueError(
-            f"--config={name} cannot be read; name one like --config=fnet:imdb, or your own file"
-        )
-    complete_overrides(flags.FLAGS["config"], command.optional)
+    config = config_flag.given()
+    if config is None:
+        raise ValueError("--config is missing; name one like --config=fnet:imdb, or your own file")
     stem = paths.stem(flags.FLAGS.out, "--out") if flags.FLAGS.out else None
     own = None if flags.FLAGS.components is None else paths.given(flags.FLAGS.components)
     options = Options(flags.FLAGS.engines, flags.FLAGS.static_w, components.library(own))
-    config: Any = flags.FLAGS.config
     document = report(fit_grid(config), options, flags.FLAGS.tornado)
     if stem:
         write(stem, document)
