@@ -205,6 +205,19 @@ def test_the_command_sees_what_is_out_of_date(
     assert (change or "") in error
 
 
+def test_figures_are_the_same_up_to_rounding() -> None:
+    def picture(width: int = 6, change: int = 0) -> bytes:
+        pixels = np.full((4, width, 3), 200, np.uint8)
+        pixels[1, 0] += np.uint8(change)
+        file = io.BytesIO()
+        Image.fromarray(pixels).save(file, "PNG")
+        return file.getvalue()
+
+    assert figures.same(picture(), picture(change=8))
+    assert not figures.same(picture(), picture(change=9))
+    assert not figures.same(picture(), picture(width=1))
+
+
 def test_a_file_that_is_missing_is_named() -> None:
     code, _, error = run_here(figures, "--root=/nowhere")
     assert code == 2
