@@ -23,7 +23,7 @@ from absl import app, flags, logging
 from fourier_attn import causes, plugins
 from fourier_attn.allocator import keep_memory
 
-HELP = {"help", "h", "helpfull", "helpshort", "helpxml", "?"}
+HELP = {"help", "helpfull", "helpshort", "helpxml"}
 
 
 def run(main: Callable[..., int | None], arguments: bool = False) -> int:
@@ -148,24 +148,36 @@ def parse(words: Sequence[str], values: flags.FlagValues = flags.FLAGS) -> list[
     Raises: SystemExit after --help; ValueError or flags.Error for any other failure.
     """
     try:
-        line = [words[0], *values.read_flags_from_files(words[1:], force_gnu=False)]
-        own = itertools.takewhile(lambda word: word != "--", line)  # a launcher expects a command after --
-        asked = [word for word in own if word.startswith("-") and word.lstrip("-") in HELP]
-        if asked:  # help answers even if another flag is wrong
-            return values([words[0], asked[0]])
+        line = [words[0], *with_flag_files(words[1:])]
+        own = list(itertools.takewhile(lambda word: word != "--", line))  # a launcher has a command after --
+        for before, word in itertools.pairwise(own):
+            if word.startswith("-") and word.lstrip("-") in HELP and not _takes_next(before, values):
+                return values([words[0], word])  # help answers even if another flag is wrong
         for name in list(values):
             parser = values[name].parser
             line = parser.prepare(line) if isinstance(parser, LineParser) else line
         return values(line)
-    except flags.CantOpenFlagFileError as error:
-        reason = str(error).removeprefix("ERROR:: ")
-        raise ValueError(f"{reason}; name a file with one flag in each line") from error
     except flags.UnrecognizedFlagError as error:
         raise ValueError(f"{str(error).rstrip(' .?')}; --help lists all flags") from error
     except (flags.Error, ValueError):
         raise
     except Exception as error:  # a library sets options of the configuration here
         raise ValueError(f"the command line cannot be read ({type(error).__name__}: {error})") from error
+
+
+def with_flag_files(words: Sequence[str]) -> list[str]:
+    """Returns the words with the flags of each --flagfile instead of this flag. Raises: ValueError."""
+    try:
+        return flags.FLAGS.read_flags_from_files(list(words), force_gnu=False)
+    except flags.CantOpenFlagFileError as error:
+        reason = str(error).removeprefix("ERROR:: ")
+        raise ValueError(f"{reason}; name a file with one flag in each line") from error
+
+
+def _takes_next(word: str, values: flags.FlagValues) -> bool:
+    """Returns whether the next word is the value of the flag that this word names."""
+    name = word.lstrip("-")
+    return word.startswith("-") and name in values and not values[name].boolean
 
 
 def values_of(words: Sequence[str], *names: str) -> dict[str, list[str]]:

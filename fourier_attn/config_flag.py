@@ -11,7 +11,7 @@ import itertools
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,8 @@ MOVED = {
     "token_conv": ("token_conv", "fashion_mnist"),
 }
 
+_imported: dict[str, Path] = {}  # modules that configuration files have imported from their folders
+
 flags.disclaim_key_flags()  # --help lists the flags among those of the command that defines them
 
 
@@ -59,7 +61,7 @@ def define_choices(values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_string(
         "recipe",
         None,
-        "replace everything but the mixer and the layout by the task's defaults and this recipe",
+        "replace everything except the mixer and the layout with the task's defaults and this recipe",
         flag_values=values,
     )
     flags.DEFINE_string(
@@ -84,7 +86,7 @@ def given(values: flags.FlagValues = flags.FLAGS) -> Any:
     for name, value in chosen.items():
         if value != values[name].value:  # the value of another flag was taken for this flag
             raise ValueError(
-                f"a value begins with --{name}; write it after an equals sign, as in --text=VALUE"
+                f"the value of another flag begins with --{name}; write that flag as --FLAG=VALUE"
             )
         if value is not None and flag.value is None:
             raise ValueError(f"--{name}={value} needs --config=FILE, which it changes")
@@ -137,7 +139,7 @@ class ConfigParser(command.LineParser):
         self.words[:], self.optional = without_optional(self._with_run(line))
         files = command.values_of(self.words, "config")["config"]
         if len(files) > 1:
-            raise ValueError(f"--config={files[0]} and --config={files[1]} exclude each other; leave one out")
+            raise ValueError(f"--config is given twice ({files[0]}, {files[1]}); give it once")
         if not files and (names := [*self.optional, *overrides(self.words)]):
             run = ", or --workdir=DIR of an existing run" if "workdir" in self.values else ""
             raise ValueError(f"--config.{names[0]} needs --config=NAME{run}")
@@ -153,6 +155,9 @@ class ConfigParser(command.LineParser):
             if any(value is not None for value in chosen.values()):
                 config = with_choices(config, chosen["mixer"], chosen["recipe"], self.optional)
             for name in overrides(self.words):
+                if outer := [option for option in self.optional if name.startswith(f"{option}.")]:
+                    one = f"--config.{outer[0]}={self.optional[outer[0]]}"
+                    raise ValueError(f"{one} conflicts with --config.{name}; remove one")
                 check_option(config, name)
         except ValueError as error:  # absl would put the path of the configuration before the message
             raise flags.Error(str(error)) from error
@@ -232,17 +237,17 @@ def read_file(argument: str) -> Any:
         raise ValueError(message) from error
     try:
         # The configuration files of the package import none of their neighbours.
-        with contextlib.nullcontext() if ours else plugins.with_neighbours(file.parent):
+        with contextlib.nullcontext() if ours else _neighbours(file.parent):
             get_config = getattr(_executed(file), "get_config", None)
             if not callable(get_config):
                 raise ValueError("the file has no function get_config; define one that returns a config")
-            config: Any = get_config(*[task] * bool(colon))
+            config: Any = get_config(task) if colon else get_config()
         if not isinstance(config, ConfigDict):
             kind = type(config).__name__
-            raise ValueError(f"get_config returns {kind} instead of a config; return config.default()")
+            raise ValueError(f"get_config returns {kind} instead of a ConfigDict; return config.default()")
         check_parts(config)
     except SystemExit:
-        message = f"--config={argument} exits the program; define a function get_config in it"
+        message = f"--config={argument} exits the program; remove that call, and define a function get_config"
         raise ValueError(message) from None
     except ValueError as error:
         raise ValueError(str(error) if ours else f"--config={argument}: {error}") from error
@@ -254,6 +259,27 @@ def read_file(argument: str) -> Any:
     return config.lock()
 
 
+@contextlib.contextmanager
+def _neighbours(folder: Path) -> Iterator[None]:
+    """Lets a file import modules from its folder, and not those of the same names from another folder.
+
+    Args:
+      folder: the folder of the file.
+    """
+    for name in [name for name, theirs in _imported.items() if theirs != folder]:
+        sys.modules.pop(name, None)
+        del _imported[name]
+    before = set(sys.modules)
+    with plugins.with_neighbours(folder):
+        try:
+            yield
+        finally:
+            for name in sys.modules.keys() - before:
+                file = getattr(sys.modules[name], "__file__", None)
+                if file and Path(file).is_relative_to(folder):
+                    _imported[name] = folder
+
+
 def _executed(file: Path) -> Any:
     """Executes a file in a new module, even if its path is that of an earlier one, and returns the module."""
     name = f"fourier_attn_config_{hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:12]}"
@@ -262,7 +288,8 @@ def _executed(file: Path) -> Any:
     assert spec is not None  # it has a loader
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # where dataclasses look for their module
-    loader.exec_module(module)
+    # No bytecode: its check by second and size would take a file that was changed for the earlier one.
+    exec(loader.source_to_code(loader.get_data(str(file)), str(file)), module.__dict__)
     return module
 
 
@@ -280,14 +307,17 @@ def check_option(config: Any, name: str) -> None:
         text = str(error)
         meant = re.search(r'Did you mean "\w+"', text)
         known = "`python -m fourier_attn.config` prints all options"
-        if name.endswith(".causal"):
+        if re.match(r"\W*causal\b", text):  # the mixer has no such option
             from fourier_attn.model import can_be_causal
 
             known = f"This mixer has no option causal; {can_be_causal()}"
         elif "belongs to the group" in text:
             known = text[0].upper() + text[1:]
         elif "NoneType" in text:
-            known = "It belongs to an option that is None; start from a configuration that has a value there"
+            raise ValueError(
+                f"{name} cannot be set, because the option that contains it is None; start from a "
+                "configuration in which it has a value"
+            ) from error
         raise ValueError(f"{name} is not an option. {f'{meant[0]}? {known}' if meant else known}") from error
 
 

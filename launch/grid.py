@@ -110,6 +110,7 @@ def check(given: Sequence[str], chosen: Sequence[Point], module: str) -> list[co
     Returns: the configurations of the points; [] if `module` is not the training command.
     Raises: ValueError.
     """
+    given = command.with_flag_files(given)
     if option(given, "workdir") is not None:
         raise ValueError("a sweep gives each run a directory: leave --workdir out, give --directory")
     names = [name(point) for point in chosen]

@@ -1,7 +1,7 @@
 """A process that has imported everything, and forks a child for each call of the command.
 
 Standard input, a line of JSON for each: `arguments`, and `folder`, where it runs. Standard output, a line of
-JSON: `code` (None: no answer in 20 seconds of computing, or in 200 on the clock), `out` and `err`.
+JSON: `code` (None: no answer within `PATIENCE`), `out` and `err`.
 """
 
 import gc
@@ -19,7 +19,7 @@ for heavy in ("matplotlib.backends.backend_agg", "tensorflow_datasets", "fourier
     importlib.import_module(heavy)  # once, for all children
 gc.freeze()  # nor need they collect it
 
-PATIENCE = 120  # seconds; a command needs a few
+PATIENCE = 120  # seconds of computing, of which a command needs a few
 
 
 def child(arguments: list[str], folder: str) -> int:
@@ -27,7 +27,7 @@ def child(arguments: list[str], folder: str) -> int:
     sys.argv = ["main", *arguments]
     main.define_flags()
     resource.setrlimit(resource.RLIMIT_CPU, (PATIENCE, 2 * PATIENCE))
-    signal.alarm(10 * PATIENCE)  # one that waits does not compute
+    signal.alarm(5 * PATIENCE)  # one that waits does not compute
     return command.run(main.main)
 
 

@@ -44,26 +44,29 @@ CAUSES = {  # words after --config=: the message
     "good.py:imbd": "--config=good.py:imbd: data.task='imbd' is unknown; did you mean imdb? Choose one of ",
     "without.py": "--config=without.py: the file has no function get_config; define one that ",
     "number.py": "--config=number.py: the file has no function get_config; define one that ",
-    "returns.py": "--config=returns.py: get_config returns dict instead of a config; return config.default()",
+    "returns.py": "--config=returns.py: get_config returns dict instead of a ConfigDict; return config.d",
     "divides.py --config.seed=1": "--config=divides.py cannot be read (ZeroDivisionError in line 3: division "
     "by zero); fix that file",
     "refuses.py": "--config=refuses.py: of mine",
     "opens.py": "--config=opens.py cannot be read (FileNotFoundError in line 2: ",
-    "exits.py": "--config=exits.py exits the program; define a function get_config in it",
+    "exits.py": "--config=exits.py exits the program; remove that call, and define a function get_config",
     "returns.py:a": "--config=returns.py:a cannot be read (TypeError: get_config() takes 0 positional ",
     "parts.py --config.seed=1": "--config=parts.py: the configuration lacks data, optim, model.mixer; start ",
     "parts.py --mixer=lambda": "--config=parts.py: the configuration lacks data, optim, model.mixer; start ",
     "nothing.py": "--config=nothing.py: the configuration lacks data, model, optim, train; start ",
     "typo.py": "--config=typo.py cannot be read (AttributeError in line 4: ",
     "calls.py": "--config=calls.py cannot be read (NameError in line 2: name 'helper' is not defined)",
-    "fnet --config=attention": "--config=fnet and --config=attention exclude each other; leave one out",
-    "fnet --config=fnet --config.seed=1": "--config=fnet and --config=fnet exclude each other; leave one out",
+    "fnet --config=attention": "--config is given twice (fnet, attention); give it once",
+    "fnet --config=fnet --config.seed=1": "--config is given twice (fnet, fnet); give it once",
     "fnet --config.x=1": "x is not an option. `python -m fourier_attn.config` prints all options",
     "fnet --config.seed.x=1": "seed.x is not an option. ",
     "fnet --config.train.epoch=1": 'train.epoch is not an option. Did you mean "epochs"? `python',
     "fnet --config.model.mixer.causal=True": "causal is not an option. This mixer has no option causal; ",
-    "fnet --config.model.mixer.engine.averages=2": "engine.averages is not an option. It belongs to an "
-    "option that is None; start from a configuration that has a value there",
+    "fnet --config.modl.mixer.causal=True": 'modl.mixer.causal is not an option. Did you mean "model"? `py',
+    "fnet --config.model.mixer.engine.averages=2": "engine.averages cannot be set, because the option that "
+    "contains it is None; start from a configuration in which it has a value",
+    "fnet --config.model.engine=chip_8x8 --config.model.engine.averages=2": "--config.model.engine=chip_8x8 "
+    "conflicts with --config.model.engine.averages; remove one",
     "optical_fnet --config.model.mixer.engine.adc_bits=3": "engine.adc_bits is not an option. The engine's "
     "adc_bits belongs to the group receiver; set receiver.adc_bits",
     "fnet --config.model.mixer.engine=none_such": "preset='none_such' is unknown; ",
@@ -176,7 +179,23 @@ def test_a_file_imports_its_neighbours_from_any_directory(
         [read] = seen
     assert read.model.d == 24
     assert sys.path == before
-    sys.modules.pop(name)
+    assert sys.modules[name].WIDTH == 24  # its classes find their module
+
+
+def test_files_of_two_folders_import_each_its_own_neighbour(tmp_path: Path) -> None:
+    found = []
+    for folder, width in (("a", 24), ("b", 40), ("b", 40)):
+        place = tmp_path / folder
+        place.mkdir(exist_ok=True)
+        (place / "neighbour_of_two.py").write_text(f"WIDTH = {width}\n")
+        (place / "mine.py").write_text(
+            "import neighbour_of_two\nfrom fourier_attn.config import default\ndef get_config():\n"
+            "    c = default()\n    c.model.d = neighbour_of_two.WIDTH\n"
+            "    c.seed = id(neighbour_of_two) % 2**31\n    return c\n"
+        )
+        found.append(grid.read([f"--config={place / 'mine.py'}"]))
+    assert [c.model.d for c in found] == [24, 40, 40]
+    assert found[1].seed == found[2].seed  # within a folder, a module is imported once
 
 
 def test_words_after_dashes_reach_the_training_unchanged(call: Callable) -> None:

@@ -1,7 +1,7 @@
 """Waits for other processes.
 
 A limit here ends a test that would hang. It is far above the time that any machine needs, so that a slow or a
-busy machine fails no test. Where a process must end early, what it would wait for instead takes longer still.
+busy machine fails no test. A program that a test has to end sleeps longer still.
 """
 
 import time

@@ -1,6 +1,6 @@
 """Judges claims of the sources by the files of results: each function returns a verdict and its numbers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -243,9 +243,8 @@ def times(row: Row) -> str:
 
 def share_of_inference(results: Results) -> Judged:
     """Judges "the transforms take up to 30 % of the time of inference"."""
-    return Judged(
-        UNTESTED, f"not on a GPU; on a CPU {100 * transform_share(results):.1f} % (`configs/fnet.py:imdb`)"
-    )
+    share = f"{100 * transform_share(results):.1f} %"
+    return Judged(UNTESTED, f"not measured on a GPU; on a CPU {share} (`configs/fnet.py:imdb`)")
 
 
 def gain_of_light(results: Results) -> Judged:
@@ -255,42 +254,70 @@ def gain_of_light(results: Results) -> Judged:
     """
     at = _speedup(results, part="preset", preset="chip_11x11")["inference"]
     low, typical, high = (at[corner]["speedup"] for corner in ("high", "typical", "low"))
+    words = f"on a CPU {typical:.2f} times ({low:.2f} to {high:.2f}) with `chip_11x11`"
     free = free_engine_speed(results)
-    words = (
-        f"not on a GPU; on a CPU, {free:.2f} times with transforms that take no time, "
-        f"and {typical:.2f} times ({low:.2f} to {high:.2f}) with `chip_11x11`"
-    )
-    return Judged(over(typical, low, high, 1.4) if free > 1.4 else UNTESTED, words)
+    if free < 1.4:
+        return Judged(
+            UNTESTED, f"not measured on a GPU; {words}, and at most {free:.2f} times with any engine"
+        )
+    return Judged(over(typical, low, high, 1.4), words)
 
 
 def joules_against_gpu(results: Results) -> Judged:
     """Judges "the optical transform needs a hundredth of the energy of an A100"."""
-    batch = results.document("studies/speedup-fnet")["batch"]
-    engine = _speedup(results, part="preset", preset="chip_11x11")["energy_j"]
+    document = results.document("studies/speedup-fnet")
     card = _speedup(results, part="electronics", name="A100")["joules"]
-    low, typical, high = (
-        card[theirs] / (engine[ours]["total"] / batch)
-        for theirs, ours in (("low", "high"), ("typical", "typical"), ("high", "low"))
-    )
+
+    def gain(engine: Mapping[str, Mapping[str, float]]) -> tuple[float, float, float]:
+        joules = {corner: parts["total"] / document["batch"] for corner, parts in engine.items()}
+        return _gain(card, joules)
+
+    engines = {
+        row["preset"]: gain(row["energy_j"])
+        for row in document["rows"]
+        if row["part"] == "preset" and "energy_j" in row
+    }
+    typical, low, high = engines["chip_11x11"]
     words = f"energy, `chip_11x11` / A100: {ratio(1 / typical, 1 / high, 1 / low)}"
-    return Judged(over(typical, low, high, 100.0), words)
+    return Judged(on_engines([over(*each, 100.0) for each in engines.values()]), words)
 
 
 def joules_of_circular(results: Results) -> Judged:
-    """Judges "a tenth of the energy with no loss" by circular attention on the emulated demonstrator.
-
-    One engine can support the claim, but cannot refute it, because others may need less energy.
-    """
+    """Judges "a tenth of the energy with no loss" by circular attention on the emulated demonstrator."""
     rows = results.document("studies/pareto-circular")["rows"]
     [processor] = frontier.part(rows, "electronic")
     best = max(frontier.part(rows, frontier.TESTED), key=lambda row: row["validation_accuracy"])
-    low, typical, high = (
-        processor["joules"][theirs] / best["joules"][ours]
-        for theirs, ours in (("low", "high"), ("typical", "typical"), ("high", "low"))
-    )
-    verdict = over(typical, low, high, 10.0)
+    typical, low, high = _gain(processor["joules"], best["joules"])
     words = f"energy, emulated engine of 5 x 5 pixels / processor: {ratio(1 / typical, 1 / high, 1 / low)}"
-    return Judged(UNDECIDED if verdict == REFUTED else verdict, f"{words}; other engines were not measured")
+    verdict = on_engines([over(typical, low, high, 10.0)])
+    return Judged(verdict, f"{words}; other engines were not evaluated")
+
+
+def _gain(electronics: Mapping[str, float], engine: Mapping[str, float]) -> tuple[float, float, float]:
+    """Returns how many times less energy an engine needs, with the lowest and the highest value.
+
+    Args:
+      electronics, engine: the joules in the corners low, typical and high.
+    """
+    typical, low, high = (
+        electronics[theirs] / engine[ours]
+        for theirs, ours in (("typical", "typical"), ("low", "high"), ("high", "low"))
+    )
+    return typical, low, high
+
+
+def on_engines(verdicts: Sequence[str]) -> str:
+    """Returns the verdict on a claim about engines in general, from the verdicts on single engines.
+
+    One engine is enough to support the claim. To refute it, several engines must do so, and all that were
+    evaluated.
+
+    >>> on_engines(["not supported"]), on_engines(["not supported", "not supported"])
+    ('undecided', 'not supported')
+    """
+    if SUPPORTED in verdicts:
+        return SUPPORTED
+    return REFUTED if len(verdicts) > 1 and set(verdicts) == {REFUTED} else UNDECIDED
 
 
 def ratio(typical: float, low: float, high: float) -> str:

@@ -51,6 +51,6 @@ def format_comparison(findings: Sequence[Finding], guess: np.ndarray, loss: floa
                 f"{excess:+.3f}",
             ]
         )
-    counts = ["only the network is right, lists", "only the guess is right, lists", "z"]
-    head = ["model", "seed", "accuracy, %", *counts, "loss, nats", "above the guess, nats"]
+    counts = ["lists only the network answers correctly", "lists only the guess answers correctly", "z"]
+    head = ["model", "seed", "accuracy, %", *counts, "loss, nats", "loss minus that of the guess"]
     return table(head, lines or [[NOT_RUN, *[""] * (len(head) - 1)]])

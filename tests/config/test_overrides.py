@@ -124,7 +124,8 @@ def test_overrides_apply_to_the_mixer_and_the_recipe_that_are_chosen(monkeypatch
 
 def test_a_value_is_not_taken_for_a_mixer() -> None:
     code, _, error = run_here(main, "--config=fnet:imdb", "--tracker", "--mixer=lambda")
-    assert (code, "a value begins with --mixer; write it after an equals sign" in error) == (2, True), error
+    message = "the value of another flag begins with --mixer; write that flag as --FLAG=VALUE"
+    assert (code, message in error) == (2, True), error
 
 
 def test_a_file_of_the_user_keeps_its_links_and_its_own_keys(tmp_path: Path) -> None:

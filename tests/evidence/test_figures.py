@@ -21,8 +21,6 @@ from evidence.report import figures as report_figures
 from fourier_attn import style
 from fourier_attn.studies.engine import robustness_sweep
 
-# by which ml_collections reads a configuration, of which joules are told
-
 PICTURES = dict(figures.pictures(ROOT))
 
 

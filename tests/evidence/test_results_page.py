@@ -163,7 +163,7 @@ def test_mixers_that_no_network_on_images_has_are_named() -> None:
 
     patches, pixels = mixers("fashion_mnist", "cifar10", "shapes"), mixers("pixels")
     said = {
-        "Circular attention, AFNO, `linear` and `random` were not trained on images": set(MIXERS)
+        "circular attention, AFNO, `linear` and `random` have no results on images": set(MIXERS)
         - patches
         - pixels
         == {"circular", "afno", "linear", "random"},

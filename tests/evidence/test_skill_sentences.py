@@ -2,7 +2,6 @@
 
 from statistics import mean
 
-import pytest
 from agreement import RESULTS, agree, page, parameters
 from conftest import ROOT
 
@@ -13,8 +12,6 @@ from evidence.suite.ledger import number, published, score
 from evidence.suite.skills import NETWORKS, PAIRS, RATES, SOLVED, TRIED
 from evidence.suite.statistics import welch_interval
 from launch import grid
-
-pytestmark = pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
 
 
 def skill_scores() -> dict[str, list[float]]:
