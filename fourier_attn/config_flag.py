@@ -140,6 +140,10 @@ class ConfigParser(command.LineParser):
         files = command.values_of(self.words, "config")["config"]
         if len(files) > 1:
             raise ValueError(f"--config is given twice ({files[0]}, {files[1]}); give it once")
+        for name in overrides(self.words):
+            if outer := [option for option in self.optional if name.startswith(f"{option}.")]:
+                one = f"--config.{outer[0]}={self.optional[outer[0]]}"
+                raise ValueError(f"{one} conflicts with --config.{name}; remove one")
         if not files and (names := [*self.optional, *overrides(self.words)]):
             run = ", or --workdir=DIR of an existing run" if "workdir" in self.values else ""
             raise ValueError(f"--config.{names[0]} needs --config=NAME{run}")
@@ -155,9 +159,6 @@ class ConfigParser(command.LineParser):
             if any(value is not None for value in chosen.values()):
                 config = with_choices(config, chosen["mixer"], chosen["recipe"], self.optional)
             for name in overrides(self.words):
-                if outer := [option for option in self.optional if name.startswith(f"{option}.")]:
-                    one = f"--config.{outer[0]}={self.optional[outer[0]]}"
-                    raise ValueError(f"{one} conflicts with --config.{name}; remove one")
                 check_option(config, name)
         except ValueError as error:  # absl would put the path of the configuration before the message
             raise flags.Error(str(error)) from error
