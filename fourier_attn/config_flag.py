@@ -276,8 +276,9 @@ def _neighbours(folder: Path) -> Iterator[None]:
             yield
         finally:
             for name in sys.modules.keys() - before:
-                file = getattr(sys.modules[name], "__file__", None)
-                if file and Path(file).is_relative_to(folder):
+                top = name.partition(".")[0]  # libraries can lie below the folder, but not in it
+                file = getattr(sys.modules[top], "__file__", None)
+                if top not in before and file in (f"{folder}/{top}.py", f"{folder}/{top}/__init__.py"):
                     _imported[name] = folder
 
 

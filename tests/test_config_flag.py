@@ -182,20 +182,28 @@ def test_a_file_imports_its_neighbours_from_any_directory(
     assert sys.modules[name].WIDTH == 24  # its classes find their module
 
 
-def test_files_of_two_folders_import_each_its_own_neighbour(tmp_path: Path) -> None:
+def test_files_of_two_folders_import_each_its_own_neighbour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = []
     for folder, width in (("a", 24), ("b", 40), ("b", 40)):
         place = tmp_path / folder
-        place.mkdir(exist_ok=True)
+        for package in (place / "package_of_two", place / "libraries" / "library_of_two"):
+            package.mkdir(parents=True, exist_ok=True)
+            (package / "__init__.py").write_text("")
+        (place / "package_of_two" / "sizes.py").write_text(f"BLOCKS = {width // 8}\n")
         (place / "neighbour_of_two.py").write_text(f"WIDTH = {width}\n")
         (place / "mine.py").write_text(
-            "import neighbour_of_two\nfrom fourier_attn.config import default\ndef get_config():\n"
-            "    c = default()\n    c.model.d = neighbour_of_two.WIDTH\n"
-            "    c.seed = id(neighbour_of_two) % 2**31\n    return c\n"
+            "import neighbour_of_two\nfrom package_of_two import sizes\nimport library_of_two\n"
+            "from fourier_attn.config import default\ndef get_config():\n"
+            "    c = default()\n    c.model.d, c.model.depth = neighbour_of_two.WIDTH, sizes.BLOCKS\n"
+            "    c.data.dir = f'{id(neighbour_of_two)} {id(library_of_two)}'\n    return c\n"
         )
+        monkeypatch.syspath_prepend(tmp_path / "a" / "libraries")
         found.append(grid.read([f"--config={place / 'mine.py'}"]))
-    assert [c.model.d for c in found] == [24, 40, 40]
-    assert found[1].seed == found[2].seed  # within a folder, a module is imported once
+    assert [(c.model.d, c.model.depth) for c in found] == [(24, 3), (40, 5), (40, 5)]
+    assert found[1].data.dir == found[2].data.dir  # within a folder, a module is imported once
+    assert len({c.data.dir.split()[1] for c in found}) == 1  # a library below the folder is no neighbour
 
 
 def test_words_after_dashes_reach_the_training_unchanged(call: Callable) -> None:
