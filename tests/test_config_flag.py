@@ -227,6 +227,13 @@ def test_a_flagfile_holds_any_part_of_a_command_line(folder: Path, call: Callabl
     code, _, error = call(main, "--workdir=/nowhere", "--flagfile=flags", "--config.seed=5")
     assert code == 0, error
     assert (seen[0].seed, seen[0].data.task, seen[0].model.mixer.engine.shape) == (5, "imdb", (11, 11))
+    words = ["--grid=seed=0", "--dry_run", "--", "--flagfile=flags"]
+    code, out, error = call(sweep, *words, arguments=True)
+    assert code == 0, error
+    assert "-m fourier_attn.main --flagfile=flags --config.seed=0 --workdir=" in out
+    (folder / "flags").write_text("--config=fnet:imdb\n--config.train.epoch=1\n")
+    code, _, error = call(sweep, *words, arguments=True)
+    assert (code, "train.epoch is not an option" in error) == (2, True), error
     for program, words in ((main, ["--config=fnet"]), (speedup, []), (export, []), (local, [])):
         code, out, error = call(program, *words, "--flagfile=none_such", arguments=program is local)
         assert (code, out) == (2, "")
@@ -240,6 +247,11 @@ def test_help_lists_the_flag_with_the_command(words: list[str], call: Callable) 
         code, out, error = call(program, *words)
         assert (code, error) == (0, "")
         assert "--config: " in out
+
+
+def test_a_value_can_be_the_name_of_the_help(call: Callable) -> None:
+    code, out, error = call(main, "--mode=predict", "--text", "--help")
+    assert (code, out, "--mode=predict needs --workdir=DIR" in error) == (2, "", True), error
 
 
 def test_names_that_a_command_line_gives() -> None:
