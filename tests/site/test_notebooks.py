@@ -13,6 +13,10 @@ from nbclient import NotebookClient
 from waiting import HANG_S
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+SMALLER = {  # what the test shortens, because it looks at no accuracy
+    "images": {"_examples = 6000": "_examples = 320", "_examples = 10_000": "_examples = 320"},
+    "family": {"range(6000)": "range(900)", "range(0, 6000, 6)": "range(0, 900, 6)"},
+}
 notebooks = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 
 
@@ -64,5 +68,9 @@ def test_names_that_notebooks_import_exist(path: Path) -> None:
 @notebooks
 def test_notebooks_run(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    notebook = nbformat.read(path, as_version=4)
+    text = path.read_text()
+    for size, smaller in SMALLER.get(path.stem, {}).items():
+        assert text.count(size) == 1, size
+        text = text.replace(size, smaller)
+    notebook = nbformat.reads(text, as_version=4)
     NotebookClient(notebook, timeout=HANG_S, resources={"metadata": {"path": str(tmp_path)}}).execute()

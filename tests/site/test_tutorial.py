@@ -21,7 +21,8 @@ def commands(text: str) -> list[str]:
     return [command for block in blocks for command in re.split(r"(?<!\\)\n", block.strip())]
 
 
-FIRST, FURTHER = map(commands, PAGE.split("## Further steps"))
+# The test looks at no accuracy: a quarter of the reviews takes a quarter of the training time.
+FIRST, FURTHER = map(commands, PAGE.replace("range(4000)", "range(1000)").split("## Further steps"))
 
 
 def test_the_page_has_all_commands() -> None:
@@ -45,7 +46,7 @@ def test_the_commands_lead_from_a_table_to_a_classifier(tmp_path: Path) -> None:
         )
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         said.append(done.stdout)
-    assert "2,400 train, 800 validation, 800 test" in said[1]
+    assert "600 train, 200 validation, 200 test" in said[1]
     assert "fnet" in said[3]
     assert "attention" in said[3]
     answers = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]

@@ -138,9 +138,12 @@ TOLERANCE = {"loss": 1e-6, "gradient_norm": 1e-4}  # sums in another order, afte
 
 
 class Runs:
-    """Toy runs of 200 steps in processes of their own; `whole` keeps those that it has made."""
+    """Toy runs of 200 steps in processes of their own; `whole` keeps those that it has made.
 
-    def __init__(self, folder: Path, data_dir: str):
+    Without `optimised`, programs are compiled without most of XLA's optimisations, in half of the time.
+    """
+
+    def __init__(self, folder: Path, data_dir: str, optimised: bool = True):
         c = shrink(config.default(), data_dir)
         c.data.train_examples, c.data.batch, c.model.dropout = 200, 8, 0.1
         c.model.activation = "gelu"  # relu makes a jump of a last bit, now and then
@@ -148,6 +151,7 @@ class Runs:
         c.train.epochs, c.train.patience = STEPS // EPOCH, 0
         c.train.log_every, c.train.save_every = 1, 20
         self.folder, self.config, self.made = folder, c, {}
+        self.variables = {"JAX_DISABLE_MOST_OPTIMIZATIONS": str(int(not optimised))}
 
     def start(
         self, where: Path, devices: int = 1, count: int = 1, knobs: Mapping[str, Any] = {}, **order: Any
@@ -158,7 +162,8 @@ class Runs:
         order |= {"config": c.to_dict(), "workdir": str(where), "processes": count}
         if count > 1:
             order["port"] = free_port()
-        return [program(devices, json.dumps(order | {"process": i})) for i in range(count)]
+        words = [json.dumps(order | {"process": i}) for i in range(count)]
+        return [program(devices, word, **self.variables) for word in words]
 
     def whole(self, devices: int = 1, count: int = 1, **knobs: Any) -> tuple[Path, list[dict[str, Any]]]:
         """The directory of a finished run, and what each process found."""
@@ -202,6 +207,12 @@ def program(devices: int, *words: str, cwd: Path = ROOT, **variables: str) -> su
 @pytest.fixture(scope="module")
 def runs(few_reviews: str, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     return Runs(tmp_path_factory.mktemp("devices"), few_reviews)
+
+
+@pytest.fixture(scope="module")
+def quick_runs(few_reviews: str, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """For tests of the end of a run, which compare runs of the same programs."""
+    return Runs(tmp_path_factory.mktemp("quick"), few_reviews, optimised=False)
 
 
 def assert_same_curve(a: Path, b: Path) -> None:
@@ -348,13 +359,13 @@ def test_saved_on_eight_devices_resumed_on_two_and_one(runs: Runs, tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("who", [0, 1])
-def test_a_signal_to_one_process_stops_all(runs: Runs, who: int, tmp_path: Path) -> None:
+def test_a_signal_to_one_process_stops_all(quick_runs: Runs, who: int, tmp_path: Path) -> None:
     where = tmp_path / "run"
-    started = runs.start(where, 1, 2, at=60, signum=signal.SIGTERM, who=who)
-    runs.end(started, 128 + signal.SIGTERM)
+    started = quick_runs.start(where, 1, 2, at=60, signum=signal.SIGTERM, who=who)
+    quick_runs.end(started, 128 + signal.SIGTERM)
     assert checkpoint_ids(where)[0].step == 62  # all at the same step: what has come is known two steps later
-    runs.end(runs.start(where, 1, 2))
-    whole, _ = runs.whole(1, 2)
+    quick_runs.end(quick_runs.start(where, 1, 2))
+    whole, _ = quick_runs.whole(1, 2)
     assert [line.get("loss") for line in read_lines(where)] == [
         line.get("loss") for line in read_lines(whole)
     ]
@@ -363,9 +374,9 @@ def test_a_signal_to_one_process_stops_all(runs: Runs, who: int, tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("signum", "who"), [(signal.SIGKILL, 0), (signal.SIGKILL, 1), (signal.SIGSTOP, 1)])
-def test_a_lost_process_ends_the_others(runs: Runs, signum: int, who: int, tmp_path: Path) -> None:
+def test_a_lost_process_ends_the_others(quick_runs: Runs, signum: int, who: int, tmp_path: Path) -> None:
     where = tmp_path / "run"
-    started = runs.start(where, 1, 2, at=60, signum=signum, who=who)
+    started = quick_runs.start(where, 1, 2, at=60, signum=signum, who=who)
     lost, other = started[who], started[1 - who]
     wait_for(lambda: halted(lost))
     _, err = other.communicate(timeout=HANG_S)
@@ -376,38 +387,38 @@ def test_a_lost_process_ends_the_others(runs: Runs, signum: int, who: int, tmp_p
     assert err.startswith(f"error: process {who} has ")
     assert signum == signal.SIGKILL or "for 30 s" in err
     assert "to resume the run from its last checkpoint, give --workdir again" in err
-    runs.end(runs.start(where, 1, 2))
-    assert answers(where) == answers(runs.whole(1, 2)[0])
+    quick_runs.end(quick_runs.start(where, 1, 2))
+    assert answers(where) == answers(quick_runs.whole(1, 2)[0])
 
 
 @pytest.mark.slow
-def test_a_finished_run_and_a_damaged_checkpoint(runs: Runs, tmp_path: Path) -> None:
+def test_a_finished_run_and_a_damaged_checkpoint(quick_runs: Runs, tmp_path: Path) -> None:
     """Two processes notice either together."""
     where = tmp_path / "run"
-    stopped = runs.start(where, 1, 2, at=60, signum=signal.SIGTERM, who=0)
-    runs.end(stopped, 128 + signal.SIGTERM)
+    stopped = quick_runs.start(where, 1, 2, at=60, signum=signal.SIGTERM, who=0)
+    quick_runs.end(stopped, 128 + signal.SIGTERM)
     newest = where / "checkpoints" / str(checkpoint_ids(where)[0])
     largest = max((newest / "state").rglob("*"), key=lambda path: path.is_file() * path.stat().st_size)
     largest.write_bytes(bytes(largest.stat().st_size))
-    said = runs.end(runs.start(where, 1, 2))[0]["said"]
+    said = quick_runs.end(quick_runs.start(where, 1, 2))[0]["said"]
     assert f"The checkpoint {newest} is damaged" in said
-    assert answers(where) == answers(runs.whole(1, 2)[0])
-    again = runs.end(runs.start(where, 1, 2))
+    assert answers(where) == answers(quick_runs.whole(1, 2)[0])
+    again = quick_runs.end(quick_runs.start(where, 1, 2))
     assert f"{where} is finished" in again[0]["said"]
     assert again[1] == {"said": ""}
 
 
 @pytest.mark.slow
-def test_what_one_process_does_not_see_no_other_takes(runs: Runs, tmp_path: Path) -> None:
+def test_what_one_process_does_not_see_no_other_takes(quick_runs: Runs, tmp_path: Path) -> None:
     """And process 0 alone says whether a run is finished."""
     where = tmp_path / "run"
-    runs.end(runs.start(where, 1, 2, at=60, signum=signal.SIGTERM, who=0), 128 + signal.SIGTERM)
+    quick_runs.end(quick_runs.start(where, 1, 2, at=60, signum=signal.SIGTERM, who=0), 128 + signal.SIGTERM)
     newest = checkpoint_ids(where)[0]
-    said = runs.end(runs.start(where, 1, 2, blind=1, unseen=str(newest)))[0]["said"]
+    said = quick_runs.end(quick_runs.start(where, 1, 2, blind=1, unseen=str(newest)))[0]["said"]
     assert f"checkpoints/{newest} is damaged ({newest} is not there (process 1))" in said
     assert "resuming at step 60" in said
-    assert answers(where) == answers(runs.whole(1, 2)[0])
-    again = runs.end(runs.start(where, 1, 2, blind=1, unseen=""))
+    assert answers(where) == answers(quick_runs.whole(1, 2)[0])
+    again = quick_runs.end(quick_runs.start(where, 1, 2, blind=1, unseen=""))
     assert f"{where} is finished" in again[0]["said"]
     assert again[1] == {"said": ""}
 

@@ -85,8 +85,8 @@ def trained(mixer: str, fields: dict[str, Any], placement: Placement) -> dict[st
     }
     state, batch = init(keys), placement.shard_batch(batch)
     shapes = {",".join(map(str, p.shape)) for p in jax.tree.leaves(state.params)} | {"8,2"}  # answers
-    texts = [step.lower(state, batch, dropout).compile().as_text()]
-    texts.append(evaluate.lower(state.params, batch).compile().as_text())
+    step = step.lower(state, batch, dropout).compile()
+    texts = [step.as_text(), evaluate.lower(state.params, batch).compile().as_text()]
     gathered = [
         array["sizes"]
         for found in program.COLLECTIVE.finditer(texts[0] + texts[1])
