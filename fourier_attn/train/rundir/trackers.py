@@ -8,13 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from tensorboardX.event_file_writer import EventsWriter
-from tensorboardX.summary import scalar
-
 from fourier_attn import atomic, extras
 from fourier_attn.choices import check_choice
 
-PROTO: Any = importlib.import_module("tensorboardX.proto.event_pb2")  # generated, without static names
 ID = "wandb-id.txt"  # in the run's directory
 
 
@@ -47,17 +43,23 @@ class TensorBoard:
     """
 
     def __init__(self, workdir: Path, last: int, config: Mapping[str, Any]):
+        # Only here, because it imports torch where torch is installed, and that takes seconds.
+        from tensorboardX.event_file_writer import EventsWriter
+
+        self.proto: Any = importlib.import_module("tensorboardX.proto.event_pb2")  # without static names
         self.folder = workdir / "tensorboard"
         atomic.make_folder(self.folder)
         self.file = EventsWriter(str(self.folder / "events"))
         self._add(last + 1, file_version="brain.Event:2")
-        self._add(last + 1, session_log=PROTO.SessionLog(status=PROTO.SessionLog.START))
+        self._add(last + 1, session_log=self.proto.SessionLog(status=self.proto.SessionLog.START))
 
     def _add(self, step: int, **what: Any) -> None:
-        self.file.write_event(PROTO.Event(wall_time=time.time(), step=step, **what))
+        self.file.write_event(self.proto.Event(wall_time=time.time(), step=step, **what))
 
     def write(self, step: int, epoch: int | float, values: Mapping[str, float]) -> None:
         """Writes an event for each of the `values` at a `step`; `epoch` is not used."""
+        from tensorboardX.summary import scalar
+
         for name, value in values.items():
             self._add(step, summary=scalar(name, value))
         self.file.flush()  # otherwise a kill would lose buffered events
