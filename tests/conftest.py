@@ -41,7 +41,7 @@ gc.set_threshold(50_000, 20, 10)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 # XLA's optimisations take longer than they save in these small programs. Tests of commands, sharding and the
-# synthetic reviews turn them on.
+# synthetic reviews turn them on, except those that lose processes.
 jax.config.update("jax_disable_most_optimizations", True)
 # XLA's emitters of fused loops take two fifths of the compilation time. Later releases have no others.
 # Splitting a small program for several LLVM threads takes another third.

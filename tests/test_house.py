@@ -213,10 +213,10 @@ def test_jit_stands_at_the_outermost_caller() -> None:
     assert {name for name, text in files.items() if "jax.config.update" in text} == {"fourier_attn/main.py"}
 
 
-def test_importing_changes_nothing_and_needs_no_other_framework() -> None:
+def test_importing_changes_nothing_and_needs_no_other_framework_or_tracker() -> None:
     """Every module of the repository in one process; those of peers run where the peers are.
 
-    tensorboardX would import torch.
+    tensorboardX imports torch, so only a run that logs to it imports it.
     """
     rooms = {"fourier_attn", "configs", "evidence", "launch", "benchmarks"}
     names = [name for name in MODULES if name.split(".")[0] in rooms and ".peer_" not in name]

@@ -13,7 +13,7 @@ from nbclient import NotebookClient
 from waiting import HANG_S
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-SMALLER = {  # what the test shortens, because it looks at no accuracy
+REDUCED_SIZES = {  # of training data, because the test does not check accuracies
     "images": {"_examples = 6000": "_examples = 320", "_examples = 10_000": "_examples = 320"},
     "family": {"range(6000)": "range(900)", "range(0, 6000, 6)": "range(0, 900, 6)"},
 }
@@ -69,7 +69,7 @@ def test_names_that_notebooks_import_exist(path: Path) -> None:
 def test_notebooks_run(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     text = path.read_text()
-    for size, smaller in SMALLER.get(path.stem, {}).items():
+    for size, smaller in REDUCED_SIZES.get(path.stem, {}).items():
         assert text.count(size) == 1, size
         text = text.replace(size, smaller)
     notebook = nbformat.reads(text, as_version=4)

@@ -211,7 +211,7 @@ def runs(few_reviews: str, tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 @pytest.fixture(scope="module")
 def quick_runs(few_reviews: str, tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """For tests of the end of a run, which compare runs of the same programs."""
+    """For tests that lose processes or checkpoints. Both sides of each comparison are compiled alike."""
     return Runs(tmp_path_factory.mktemp("quick"), few_reviews, optimised=False)
 
 
@@ -359,13 +359,13 @@ def test_saved_on_eight_devices_resumed_on_two_and_one(runs: Runs, tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("who", [0, 1])
-def test_a_signal_to_one_process_stops_all(quick_runs: Runs, who: int, tmp_path: Path) -> None:
+def test_a_signal_to_one_process_stops_all(runs: Runs, who: int, tmp_path: Path) -> None:
     where = tmp_path / "run"
-    started = quick_runs.start(where, 1, 2, at=60, signum=signal.SIGTERM, who=who)
-    quick_runs.end(started, 128 + signal.SIGTERM)
+    started = runs.start(where, 1, 2, at=60, signum=signal.SIGTERM, who=who)
+    runs.end(started, 128 + signal.SIGTERM)
     assert checkpoint_ids(where)[0].step == 62  # all at the same step: what has come is known two steps later
-    quick_runs.end(quick_runs.start(where, 1, 2))
-    whole, _ = quick_runs.whole(1, 2)
+    runs.end(runs.start(where, 1, 2))
+    whole, _ = runs.whole(1, 2)
     assert [line.get("loss") for line in read_lines(where)] == [
         line.get("loss") for line in read_lines(whole)
     ]

@@ -43,13 +43,13 @@ class TensorBoard:
     """
 
     def __init__(self, workdir: Path, last: int, config: Mapping[str, Any]):
-        # Only here, because it imports torch where torch is installed, and that takes seconds.
-        from tensorboardX.event_file_writer import EventsWriter
-
-        self.proto: Any = importlib.import_module("tensorboardX.proto.event_pb2")  # without static names
+        # tensorboardX imports torch where torch is installed, which takes seconds. Only loggers should wait.
+        names = ("event_file_writer", "summary", "proto.event_pb2")  # the last is generated, and has no types
+        writer, summary, self.proto = (importlib.import_module(f"tensorboardX.{name}") for name in names)
+        self.scalar = summary.scalar
         self.folder = workdir / "tensorboard"
         atomic.make_folder(self.folder)
-        self.file = EventsWriter(str(self.folder / "events"))
+        self.file = writer.EventsWriter(str(self.folder / "events"))
         self._add(last + 1, file_version="brain.Event:2")
         self._add(last + 1, session_log=self.proto.SessionLog(status=self.proto.SessionLog.START))
 
@@ -58,10 +58,8 @@ class TensorBoard:
 
     def write(self, step: int, epoch: int | float, values: Mapping[str, float]) -> None:
         """Writes an event for each of the `values` at a `step`; `epoch` is not used."""
-        from tensorboardX.summary import scalar
-
         for name, value in values.items():
-            self._add(step, summary=scalar(name, value))
+            self._add(step, summary=self.scalar(name, value))
         self.file.flush()  # otherwise a kill would lose buffered events
 
     def flush(self) -> None:
@@ -142,6 +140,8 @@ def check(tracker: str) -> None:
     check_choice("--tracker", tracker, TRACKERS)
     if tracker == "wandb":
         library()
+    if tracker == "tensorboard":
+        importlib.import_module("tensorboardX")
 
 
 def library() -> Any:
