@@ -93,6 +93,15 @@ def test_an_unusable_tracker_is_refused_before_anything_is_written(
     assert not (tmp_path / "run").exists()
 
 
+def test_tensorboard_is_imported_before_anything_is_written(
+    toy: config.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    with pytest.raises(ImportError, match="tensorboardX"):
+        train.run(toy, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def events(folder: Path) -> int:
     """Returns the events on the disk beyond the header of each file."""
     files = list((folder / "tensorboard").glob("events*"))
