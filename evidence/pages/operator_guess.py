@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.stats import norm
 
 from evidence.pages.markdown import NOT_RUN, Results, Row, listed, table
 from evidence.suite.ledger import Finding, number, published, unpack
@@ -23,8 +24,21 @@ def guess_by_operator(results: Results) -> str:
 def networks_against_guess(results: Results) -> str:
     """Tabulates the networks of tier listops, the lowest loss first, next to the guess."""
     rule = results.document(OPERATOR_RULE)
-    findings = [finding for group in published(results.root, "listops").values() for finding in group]
-    return format_comparison(findings, unpack(rule["right"]), rule["loss"])
+    return format_comparison(networks(results), unpack(rule["right"]), rule["loss"])
+
+
+def networks(results: Results) -> list[Finding]:
+    """Returns the findings of all networks of tier listops."""
+    return [finding for group in published(results.root, "listops").values() for finding in group]
+
+
+def significant_z(comparisons: int) -> float:
+    """Returns the z that is significant at the 5 % level in several comparisons, by Bonferroni's correction.
+
+    Args:
+      comparisons: their number.
+    """
+    return float(norm.ppf(1 - 0.05 / 2 / comparisons))
 
 
 def format_comparison(findings: Sequence[Finding], guess: np.ndarray, loss: float) -> str:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from evidence.pages.operator_guess import format_comparison
+from evidence.pages.operator_guess import format_comparison, significant_z
 from evidence.suite.ledger import pack
 from evidence.suite.operator_rule import frequencies, guess, loss, outermost
 
@@ -41,3 +41,8 @@ def test_networks_are_compared_with_the_guess_list_by_list() -> None:
         "| `lambda` | 2 | 66.67 | 3 | 1 | 1.00 | 1.700 | -0.100 |",
         "| `fnet` | 0 | 33.33 | 0 | 0 | 0.00 | 1.850 | +0.050 |",
     ]
+
+
+def test_more_comparisons_need_a_larger_z() -> None:
+    """Tables of the normal distribution have two-sided p of 0.05 at 1.960, and of 0.05 / 10 at 2.807."""
+    assert [round(significant_z(n), 3) for n in (1, 10)] == [1.960, 2.807]
