@@ -214,15 +214,19 @@ def test_sentences_on_listops_agree_with_the_results() -> None:
             scores.values()
         )
         < significant_z(len(scores)),
-        "**Attention** answers exactly the same test lists correctly as the guess with two of three seeds.": [
+        "**Attention** answers exactly the same test lists correctly as the guess with seeds 1 and 2.": [
             bool((right == guess).all()) for right in answers["attention"]
         ]
         == [False, True, True],
-        "With the third seed, it has the lowest loss of all networks": losses["attention"][0]
+        "With seed 0, it has the lowest loss of all networks": losses["attention"][0]
         == min(loss for group in losses.values() for loss in group),
         "and is 1.2 points more accurate than the guess.": (
             round(100 * (answers["attention"][0].mean() - guess.mean()), 1) == 1.2
         ),
+        "It was trained on a CPU and the other two on a GPU": [
+            on_accelerator(each) for each in published(ROOT, "listops")["attention"]
+        ]
+        == [False, True, True],
         "Only this network has a z above 1.96.": [name for name, z in scores.items() if z > 1.96]
         == [("attention", 0)],
         "differ from the guess by less than 0.3 points on average.": all(
@@ -273,7 +277,7 @@ def test_sentences_on_the_runs_of_listops_agree_with_the_results() -> None:
         page("results/evidence/listops/self_pretraining.md"),
         {
             "Some networks from random weights were trained on the same GPU and others on CPUs": both,
-            "With two of three seeds, attention learns no more from random weights than a [guess": [
+            "With two of three seeds, attention from random weights is only as accurate as a [guess": [
                 bool((unpack(each["right"]) == guess).all()) for each in scratch["attention"]
             ].count(True)
             == 2,
@@ -284,12 +288,8 @@ def test_sentences_on_the_runs_of_listops_agree_with_the_results() -> None:
         page("docs/texts.md"),
         {
             "Some runs were trained on CPUs and others on a GPU, so a gain also includes": both,
-            "Two seeds decide nothing.": max(compared) == 2,
+            "Results from two seeds are inconclusive.": max(compared) == 2,
         },
-    )
-    agree(
-        page("docs/evidence.md"),
-        {"Networks on ListOps have two or three.": {len(group) for group in scratch.values()} == {2, 3}},
     )
 
 
