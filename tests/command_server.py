@@ -15,7 +15,13 @@ from pathlib import Path
 
 from fourier_attn import command, main
 
-for heavy in ("matplotlib.backends.backend_agg", "tensorflow_datasets", "fourier_attn.inference.predictor"):
+HEAVY = (
+    "fourier_attn.inference.predictor",
+    "matplotlib.backends.backend_agg",
+    "tensorboardX",
+    "tensorflow_datasets",
+)
+for heavy in HEAVY:
     importlib.import_module(heavy)  # once, for all children
 gc.freeze()  # nor need they collect it
 

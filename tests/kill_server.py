@@ -25,7 +25,8 @@ from fourier_attn.train import report, training_run
 from fourier_attn.train.distributed import signals
 from fourier_attn.train.rundir import metrics_log
 
-importlib.import_module("tensorflow_datasets")  # once, for all children
+for heavy in ("tensorboardX", "tensorflow_datasets"):
+    importlib.import_module(heavy)  # once, for all children
 gc.freeze()  # nor need they collect it
 gc.set_threshold(50_000, 20, 10)  # as in conftest
 
