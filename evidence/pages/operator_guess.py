@@ -24,10 +24,10 @@ def guess_by_operator(results: Results) -> str:
 def networks_against_guess(results: Results) -> str:
     """Tabulates the networks of tier listops, the lowest loss first, next to the guess."""
     rule = results.document(OPERATOR_RULE)
-    return format_comparison(networks(results), unpack(rule["right"]), rule["loss"])
+    return format_comparison(listops_networks(results), unpack(rule["right"]), rule["loss"])
 
 
-def networks(results: Results) -> list[Finding]:
+def listops_networks(results: Results) -> list[Finding]:
     """Returns the findings of all networks of tier listops."""
     return [finding for group in published(results.root, "listops").values() for finding in group]
 

@@ -17,7 +17,7 @@ from evidence.pages.compiled import COMPILED_VALUES
 from evidence.pages.markdown import Results, mean_cell, significant
 from evidence.pages.measured import GPU_VALUES
 from evidence.pages.open_questions import finished_cells, open_hours
-from evidence.pages.operator_guess import OPERATOR_RULE, networks, significant_z
+from evidence.pages.operator_guess import OPERATOR_RULE, listops_networks, significant_z
 from evidence.pages.optics_values import OPTICS_VALUES, cheapest_engine
 from evidence.pages.projected import spread
 from evidence.pages.skills import guess_by_position, task_knobs
@@ -458,8 +458,8 @@ VALUES: dict[str, Callable[[Results], str]] = {
     **{f"below-attention-{name}": partial(below_attention, model=name) for name in ("fnet", "lambda")},
     "listops-guess": lambda results: f"{100 * results.document(OPERATOR_RULE)['accuracy']:.2f}",
     "listops-guess-loss": lambda results: f"{results.document(OPERATOR_RULE)['loss']:.3f}",
-    "listops-networks": lambda results: str(len(networks(results))),
-    "listops-significant-z": lambda results: f"{significant_z(len(networks(results))):.2f}",
+    "listops-networks": lambda results: str(len(listops_networks(results))),
+    "listops-significant-z": lambda results: f"{significant_z(len(listops_networks(results))):.2f}",
     "attention-hours": attention_hours,
     "batch-5-above": partial(batch_5, better="global_filter", worse="identity"),
     "batch-5-below": partial(batch_5, better="identity", worse="fourier"),
