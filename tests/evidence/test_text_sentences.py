@@ -233,6 +233,11 @@ def test_sentences_on_listops_agree_with_the_results() -> None:
             abs(mean(right.mean() for right in answers[model]) - guess.mean()) < 0.003
             for model in ("circular-1d", "fnet")
         ),
+        "exactly the same test lists correctly as the guess with seeds 0 (on a CPU) and 1 (on a GPU).": (
+            [bool((right == guess).all()) for right in answers["circular-1d"]] == [True, True, False]
+            and [on_accelerator(each) for each in published(ROOT, "listops")["circular-1d"]][:2]
+            == [False, True]
+        ),
         "FNet answers more lists differently, but about as many of them correctly.": (
             min(np.sum(right != guess) for right in answers["fnet"])
             > max(np.sum(right != guess) for right in answers["circular-1d"])
@@ -289,6 +294,15 @@ def test_sentences_on_the_runs_of_listops_agree_with_the_results() -> None:
         },
     )
     compared = [len({each["seed"] for each in group}) for group in pretrained.values()]
+    agree(
+        page("docs/evidence.md"),
+        {
+            "For self-pretraining on ListOps, three seeds are planned, and [some runs are missing]": (
+                all(len({each["seed"] for each in group}) == 3 for group in scratch.values())
+                and (len(compared) < 5 or min(compared) < 3)
+            ),
+        },
+    )
     agree(
         page("docs/texts.md"),
         {
