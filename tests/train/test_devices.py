@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import re
 import signal
 import socket
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, run_here, shrink
+from conftest import ROOT, environment, run_here, shrink
 from jax.sharding import AbstractMesh, PartitionSpec
 from waiting import HANG_S, wait_for
 
@@ -138,17 +137,21 @@ TOLERANCE = {"loss": 1e-6, "gradient_norm": 1e-4}  # sums in another order, afte
 
 
 class Runs:
-    """Toy runs of 200 steps in processes of their own; `whole` keeps those that it has made.
+    """Toy runs in processes of their own; `whole` keeps those that it has made.
 
-    Without `optimised`, programs are compiled without most of XLA's optimisations, in half of the time.
+    Args:
+      folder: where the runs are made.
+      data_dir: the data directory.
+      steps: how many steps a run has.
+      optimised: whether programs are compiled with all of XLA's optimisations, which takes longer.
     """
 
-    def __init__(self, folder: Path, data_dir: str, optimised: bool = True):
+    def __init__(self, folder: Path, data_dir: str, steps: int = STEPS, optimised: bool = True):
         c = shrink(config.default(), data_dir)
         c.data.train_examples, c.data.batch, c.model.dropout = 200, 8, 0.1
         c.model.activation = "gelu"  # relu makes a jump of a last bit, now and then
         c.model.d, c.model.mlp = 64, 128  # large enough to be split
-        c.train.epochs, c.train.patience = STEPS // EPOCH, 0
+        c.train.epochs, c.train.patience = steps // EPOCH, 0
         c.train.log_every, c.train.save_every = 1, 20
         self.folder, self.config, self.made = folder, c, {}
         self.variables = {"JAX_DISABLE_MOST_OPTIMIZATIONS": str(int(not optimised))}
@@ -188,16 +191,10 @@ def free_port() -> int:
 
 def program(devices: int, *words: str, cwd: Path = ROOT, **variables: str) -> subprocess.Popen:
     """Starts a process of a run, with so many devices."""
-    environment = os.environ | {
-        "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
-        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}",
-        "TQDM_DISABLE": "1",
-    }
     return subprocess.Popen(
         [sys.executable, "-m", *(words if len(words) > 1 else ("device_program", *words))],
         cwd=cwd,
-        env=environment | variables,
+        env=environment(devices) | {"TQDM_DISABLE": "1"} | variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -211,8 +208,8 @@ def runs(few_reviews: str, tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 @pytest.fixture(scope="module")
 def quick_runs(few_reviews: str, tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """For tests that lose processes or checkpoints. Both sides of each comparison are compiled alike."""
-    return Runs(tmp_path_factory.mktemp("quick"), few_reviews, optimised=False)
+    """Runs that are stopped, or lose a process or a checkpoint. All are compiled alike."""
+    return Runs(tmp_path_factory.mktemp("quick"), few_reviews, steps=100, optimised=False)
 
 
 def assert_same_curve(a: Path, b: Path) -> None:
@@ -359,13 +356,13 @@ def test_saved_on_eight_devices_resumed_on_two_and_one(runs: Runs, tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("who", [0, 1])
-def test_a_signal_to_one_process_stops_all(runs: Runs, who: int, tmp_path: Path) -> None:
+def test_a_signal_to_one_process_stops_all(quick_runs: Runs, who: int, tmp_path: Path) -> None:
     where = tmp_path / "run"
-    started = runs.start(where, 1, 2, at=60, signum=signal.SIGTERM, who=who)
-    runs.end(started, 128 + signal.SIGTERM)
+    started = quick_runs.start(where, 1, 2, at=60, signum=signal.SIGTERM, who=who)
+    quick_runs.end(started, 128 + signal.SIGTERM)
     assert checkpoint_ids(where)[0].step == 62  # all at the same step: what has come is known two steps later
-    runs.end(runs.start(where, 1, 2))
-    whole, _ = runs.whole(1, 2)
+    quick_runs.end(quick_runs.start(where, 1, 2))
+    whole, _ = quick_runs.whole(1, 2)
     assert [line.get("loss") for line in read_lines(where)] == [
         line.get("loss") for line in read_lines(whole)
     ]
