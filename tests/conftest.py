@@ -41,7 +41,7 @@ gc.set_threshold(50_000, 20, 10)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 # XLA's optimisations take longer than they save in these small programs. Tests of commands, sharding and the
-# synthetic reviews turn them on, except those that lose processes.
+# synthetic reviews turn them on, except those that stop processes or lose them.
 jax.config.update("jax_disable_most_optimizations", True)
 # XLA's emitters of fused loops take two fifths of the compilation time. Later releases have no others.
 # Splitting a small program for several LLVM threads takes another third.
@@ -301,13 +301,6 @@ def run_here(program: ModuleType, *words: str, arguments: bool = False) -> tuple
     return code, out.getvalue(), err.getvalue()
 
 
-def environment(devices: int) -> dict[str, str]:
-    """Returns the environment of a process that finds the tests' modules and has virtual CPU devices."""
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
-    paths = f"{ROOT}{os.pathsep}{ROOT / 'tests'}"
-    return os.environ | {"JAX_PLATFORMS": "cpu", "PYTHONPATH": paths, "XLA_FLAGS": flags.strip()}
-
-
 def on_devices(*words: str, devices: int = 8) -> str:
     """Runs Python in a process with virtual CPU devices, whose number JAX reads when it starts.
 
@@ -316,13 +309,13 @@ def on_devices(*words: str, devices: int = 8) -> str:
       devices: number of devices.
     Returns: the last line of the output.
     """
+    environment = os.environ | {
+        "JAX_PLATFORMS": "cpu",
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}",
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+    }
     done = subprocess.run(
-        [sys.executable, *words],
-        env=environment(devices),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, *words], env=environment, cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-1]

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 import signal
 import socket
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, environment, run_here, shrink
+from conftest import ROOT, run_here, shrink
 from jax.sharding import AbstractMesh, PartitionSpec
 from waiting import HANG_S, wait_for
 
@@ -191,10 +192,16 @@ def free_port() -> int:
 
 def program(devices: int, *words: str, cwd: Path = ROOT, **variables: str) -> subprocess.Popen:
     """Starts a process of a run, with so many devices."""
+    environment = os.environ | {
+        "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}",
+        "TQDM_DISABLE": "1",
+    }
     return subprocess.Popen(
         [sys.executable, "-m", *(words if len(words) > 1 else ("device_program", *words))],
         cwd=cwd,
-        env=environment(devices) | {"TQDM_DISABLE": "1"} | variables,
+        env=environment | variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -22,7 +22,7 @@ from fourier_attn.train.optimizer import build_optimizer
 from fourier_attn.train.step import make_eval_step, make_init, make_keys, make_train_step
 
 MIXERS = ("fourier", "attention", "lambda", "circular", "global_filter", "long_conv")
-STEPS, B, T = 60, 16, 24
+STEPS, B, T = 200, 16, 24
 
 
 def test_pairs_are_added_in_one_order() -> None:
