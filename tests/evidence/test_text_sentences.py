@@ -239,7 +239,7 @@ def test_sentences_on_listops_agree_with_the_results() -> None:
             and [on_accelerator(each) for each in published(ROOT, "listops")["circular-1d"]][:2]
             == [False, True]
         ),
-        "FNet differs from the guess on more lists, but about as many of its answers are correct.": (
+        "FNet differs from the guess on more lists than circular attention does, but about as many": (
             min(np.sum(right != guess) for right in answers["fnet"])
             > max(np.sum(right != guess) for right in answers["circular-1d"])
             and max(abs(scores["fnet", i]) for i in range(3)) < 1
@@ -325,7 +325,7 @@ def test_sentences_on_the_runs_of_listops_agree_with_the_results() -> None:
             "Some runs were trained on CPUs and others on a GPU, so a gain also includes": both,
             "So far, only FNet and `identity` are finished, with three seeds each": seeds
             == {"fnet": 3, "identity": 3},
-            "mean gain is close to zero, and its interval is about 2 points wide in each direction": (
+            "mean gain is close to zero, and its interval extends about 2 points in each direction": (
                 100 * abs(gains["fnet"].mean) < 0.1
                 and [round(100 * end) for end in gains["fnet"][1:]] == [-2, 2]
             ),
