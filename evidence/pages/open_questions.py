@@ -7,6 +7,7 @@ grow in proportion to the work, the product of examples, epochs, tokens, blocks 
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -110,8 +111,9 @@ def open_hours(results: Results) -> str:
     return cost_cell(sum(question.core_hours for question in questions(results)))
 
 
+@lru_cache(maxsize=1)
 def questions(results: Results) -> list[Question]:
-    """Returns all questions that missing runs leave open."""
+    """Returns all questions that missing runs leave open, computed once for these results."""
     ledger = finished_cells(results)
     return [
         *of_tiers(ledger),
@@ -237,8 +239,15 @@ def read(config: str) -> Config:
     return cells.Cell("", "", config, 0, 0, 0.0).read()
 
 
+@cache
+def epochs_of(config: str) -> int:
+    """Returns for how many epochs a configuration trains."""
+    return read(config).train.epochs
+
+
+@lru_cache(maxsize=1)
 def finished_cells(results: Results) -> Ledger:
-    """Reads the files of all finished cells."""
+    """Reads the files of all finished cells, once for these results."""
     return Ledger(results.root / "results" / "evidence", by_task=True)
 
 
@@ -274,7 +283,7 @@ def finished(results: Results, ledger: Ledger) -> set[str]:
 def at_its_end(cell: cells.Cell) -> bool:
     """Returns whether a cell trains for as many epochs as its file says."""
     epochs = dict(cell.knobs).get("train.epochs")
-    return cell.tier != REHEARSAL and epochs in (None, str(read(cell.config).train.epochs))
+    return cell.tier != REHEARSAL and epochs in (None, str(epochs_of(cell.config)))
 
 
 def cost_cell(hours: float) -> str:

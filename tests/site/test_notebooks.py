@@ -67,6 +67,8 @@ def test_names_that_notebooks_import_exist(path: Path) -> None:
 @pytest.mark.slow
 @notebooks
 def test_notebooks_run(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # As in conftest: compiling takes most of the time.
+    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     text = path.read_text()
     for size, smaller in REDUCED_SIZES.get(path.stem, {}).items():

@@ -12,7 +12,7 @@ import numpy as np
 import optax
 import pytest
 from conftest import array, numbers, on_devices
-from test_devices import Runs
+from distributed_runs import Runs
 
 from fourier_attn import config, model
 from fourier_attn.train import fixed_parts

@@ -21,7 +21,7 @@ from fourier_attn.train.summary import finished
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("standard_promotion")]
 
-EARLIER = 16
+EARLIER = 8
 SAVE_EVERY, EPOCH, STEPS = 4, 6, 12
 # A part of the run, and the step from which on it is reached.
 PLACES = [("train", 3), ("train", 4), ("validation", 6), ("train", 7), ("validation", 12), ("test", 12)]

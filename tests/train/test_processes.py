@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import pytest
 from conftest import ROOT
-from test_devices import command_of, free_port, left, program
+from distributed_runs import command_of, free_port, left, program
 from waiting import HANG_S, wait_for
 
 from fourier_attn import command
@@ -49,7 +49,7 @@ def test_the_version_of_jax_was_tried_with_several_processes() -> None:
     release = jax.__version__.split(".")[:2]
     assert release in [version.split(".")[:2] for version in coordinator.TRIED], (
         f"JAX {jax.__version__} was not tried with the private names of train/distributed/coordinator.py; "
-        "run pytest tests/train/test_processes.py tests/train/test_devices.py -m 'slow or not slow' with it, "
+        "run pytest tests/train/test_{processes,devices,lost_processes}.py -m 'slow or not slow' with it, "
         "then add the version to coordinator.TRIED, and allow it in pyproject.toml"
     )
 
