@@ -16,6 +16,8 @@ BUSY = (
 # from the OSError.
 PLACE = (errno.EROFS, errno.ENXIO, errno.ENODEV, errno.EBUSY)
 RIGHTS = (errno.EACCES, errno.EPERM)
+# How messages of computations begin that failed while they ran.
+FAILED = ("ABORTED: ", "CANCELLED: ", "DEADLINE_EXCEEDED: ", "INTERNAL: ", "UNAVAILABLE: ", "UNKNOWN: ")
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -35,6 +37,14 @@ def of_the_system(error: BaseException) -> bool:
     if _has_code(error, (*FULL, *BUSY)) or any(isinstance(each, MemoryError) for each in chain(error)):
         return True
     return _has_code(error, PLACE) and not any(isinstance(each, OSError) for each in chain(error))
+
+
+def of_a_computation(error: BaseException) -> bool:
+    """Returns whether a computation failed while it ran, for example because another process was lost.
+
+    JAX reports "UNKNOWN: Gloo all-reduce failed" as ValueError. A lack of memory does not count.
+    """
+    return str(error).startswith(FAILED)
 
 
 def of_the_place(error: BaseException) -> bool:

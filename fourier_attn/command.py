@@ -81,9 +81,10 @@ def _ended(error: BaseException) -> int:
 def exit_code(error: BaseException) -> int:
     """Returns 2 for invalid input and 1 for other errors, after which a launcher tries again.
 
-    Errors of the system are 1 whatever their type: C++ libraries report a failing disk as ValueError.
+    Errors of the system and of computations are 1 whatever their type: C++ libraries report a failing disk
+    and a connection that another process has closed as ValueError.
     """
-    if causes.of_the_system(error):
+    if causes.of_the_system(error) or causes.of_a_computation(error):
         return 1
     if isinstance(error, ValueError | flags.Error) or getattr(error, "errno", None) == errno.ENAMETOOLONG:
         return 2

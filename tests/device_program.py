@@ -4,6 +4,7 @@
     workdir   the run's directory
     port      at which `processes` processes meet, of which this is number `process`; without it: alone
     at, signum  the process gives itself this signal after step `at`, if it is number `who`
+    at, error   it raises an error with this text instead
     unseen    the process does not find checkpoints with this in their names, if it is number `blind`
 
 It prints a hash of the parameters it ends with, and what the program of a training step communicates.
@@ -34,7 +35,7 @@ def main(word: str) -> None:
     settings = config.from_dict(order["config"])
     meeting = (f"127.0.0.1:{order['port']}", order["processes"], order["process"]) if "port" in order else ()
     if order.get("who") == order["process"]:
-        signal_after(order["at"], order["signum"])
+        stop_after(order["at"], order.get("signum"), order.get("error"))
     if order.get("blind") == order["process"]:
         hide(order["unseen"])
     # drawing is slow
@@ -46,13 +47,15 @@ def main(word: str) -> None:
         print(json.dumps((facts(runs[-1]) if runs else {}) | {"said": said.getvalue()}), flush=True)
 
 
-def signal_after(step: int, signum: int) -> None:
-    """Has this process give itself a signal."""
+def stop_after(step: int, signum: int | None, error: str | None) -> None:
+    """Has this process give itself a signal, or raise an error."""
     poll, sent = training_run.Run.poll, []
 
     def send(run: training_run.Run) -> None:
         if not sent and getattr(run, "step", -1) == step and run.validated:
-            sent.append(signum)
+            sent.append(step)
+            if signum is None:
+                raise RuntimeError(error)
             os.kill(os.getpid(), signum)
         poll(run)
 

@@ -40,6 +40,7 @@ def raised(error: BaseException, cause: BaseException | None = None) -> BaseExce
         (ValueError("No space left on device"), 1),
         (raised(ValueError("workdir=a cannot be made"), OSError(errno.EROFS, "Read-only file system")), 2),
         *((ValueError(f"reading: {os.strerror(code)}"), 1) for code in (*causes.BUSY, *causes.PLACE)),
+        (ValueError("UNKNOWN: Gloo all-reduce failed: Connection closed by peer [127.0.0.1]:10984"), 1),
         (raised(ValueError("this one"), None), 2),
     ],
 )  # fmt: skip

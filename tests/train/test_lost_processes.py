@@ -1,6 +1,7 @@
 """Several processes that train one network, of which one is stopped, lost, or given bad input."""
 
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -22,12 +23,21 @@ def runs(few_reviews: str, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     return Runs(tmp_path_factory.mktemp("lost"), few_reviews, steps=50, optimised=False)
 
 
-@pytest.mark.parametrize("who", [0, 1])
-def test_a_signal_to_one_process_stops_all(runs: Runs, who: int, tmp_path: Path) -> None:
-    where = tmp_path / "run"
-    started = runs.start(where, 1, 2, at=30, signum=signal.SIGTERM, who=who)
-    runs.end(started, 128 + signal.SIGTERM)
+@pytest.fixture(scope="module")
+def stopped(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that a signal to process 0 has stopped."""
+    return stop(runs, tmp_path_factory.mktemp("stopped") / "run", who=0)
+
+
+def stop(runs: Runs, where: Path, who: int) -> Path:
+    """Stops a run by a signal to one of its processes."""
+    runs.end(runs.start(where, 1, 2, at=30, signum=signal.SIGTERM, who=who), 128 + signal.SIGTERM)
     assert checkpoint_ids(where)[0].step == 32  # all at the same step: what has come is known two steps later
+    return where
+
+
+def test_a_signal_to_one_process_stops_all(runs: Runs, tmp_path: Path) -> None:
+    where = stop(runs, tmp_path / "run", who=1)
     runs.end(runs.start(where, 1, 2))
     whole, _ = runs.whole(1, 2)
     assert [line.get("loss") for line in read_lines(where)] == [
@@ -36,29 +46,51 @@ def test_a_signal_to_one_process_stops_all(runs: Runs, who: int, tmp_path: Path)
     assert answers(where) == answers(whole)
 
 
-@pytest.mark.parametrize(("signum", "who"), [(signal.SIGKILL, 0), (signal.SIGKILL, 1), (signal.SIGSTOP, 1)])
-def test_a_lost_process_ends_the_others(runs: Runs, signum: int, who: int, tmp_path: Path) -> None:
+# Step 30 is in an epoch, where the other fails in a sum of gradients, and at step 40 both wait to save.
+LOSSES = [(signal.SIGKILL, 0, 30), (signal.SIGKILL, 1, 30), (signal.SIGKILL, 1, 40), (signal.SIGSTOP, 1, 30)]
+
+
+@pytest.mark.parametrize(("signum", "who", "at"), LOSSES)
+def test_a_lost_process_ends_the_others(runs: Runs, signum: int, who: int, at: int, tmp_path: Path) -> None:
+    other, err = after_a_loss(runs.start(tmp_path / "run", 1, 2, at=at, signum=signum, who=who), who)
+    assert other.returncode == 1, err
+    assert err.count("\n") == 1, err
+    assert err.startswith(f"error: process {who} has "), err
+    assert signum == signal.SIGKILL or "for 30 s" in err
+    assert "to resume the run from its last checkpoint, give --workdir again" in err
+
+
+@pytest.mark.parametrize("who", [0, 1])
+def test_an_error_in_one_process_ends_both(runs: Runs, who: int, tmp_path: Path) -> None:
+    """At once, though both are in a computation that needs the other."""
+    started = runs.start(tmp_path / "run", 1, 2, at=30, error="a pump failed", who=who)
+    ends = [process.communicate(timeout=HANG_S)[1] for process in started]
+    assert [process.returncode for process in started] == [1, 1], ends
+    assert ends[who] == "error: a pump failed\n"
+    assert ends[1 - who].startswith(f"error: process {who} has ended (a pump failed); to resume ")
+    assert ends[1 - who].count("\n") == 1
+
+
+def test_a_run_is_resumed_after_a_loss(runs: Runs, tmp_path: Path) -> None:
     where = tmp_path / "run"
-    started = runs.start(where, 1, 2, at=30, signum=signum, who=who)
+    after_a_loss(runs.start(where, 1, 2, at=30, signum=signal.SIGKILL, who=0), who=0)
+    runs.end(runs.start(where, 1, 2))
+    assert answers(where) == answers(runs.whole(1, 2)[0])
+
+
+def after_a_loss(started: list[subprocess.Popen], who: int) -> tuple[subprocess.Popen, str]:
+    """The other process and its standard error, once process number `who` is lost and both have ended."""
     lost, other = started[who], started[1 - who]
     wait_for(lambda: halted(lost))
     _, err = other.communicate(timeout=HANG_S)
     lost.kill()
     lost.communicate()
-    assert other.returncode == 1
-    assert err.count("\n") == 1, err
-    assert err.startswith(f"error: process {who} has ")
-    assert signum == signal.SIGKILL or "for 30 s" in err
-    assert "to resume the run from its last checkpoint, give --workdir again" in err
-    runs.end(runs.start(where, 1, 2))
-    assert answers(where) == answers(runs.whole(1, 2)[0])
+    return other, err
 
 
-def test_a_finished_run_and_a_damaged_checkpoint(runs: Runs, tmp_path: Path) -> None:
+def test_a_finished_run_and_a_damaged_checkpoint(runs: Runs, stopped: Path, tmp_path: Path) -> None:
     """Two processes notice either together."""
-    where = tmp_path / "run"
-    stopped = runs.start(where, 1, 2, at=30, signum=signal.SIGTERM, who=0)
-    runs.end(stopped, 128 + signal.SIGTERM)
+    where = shutil.copytree(stopped, tmp_path / "run")
     newest = where / "checkpoints" / str(checkpoint_ids(where)[0])
     largest = max((newest / "state").rglob("*"), key=lambda path: path.is_file() * path.stat().st_size)
     largest.write_bytes(bytes(largest.stat().st_size))
@@ -70,10 +102,9 @@ def test_a_finished_run_and_a_damaged_checkpoint(runs: Runs, tmp_path: Path) -> 
     assert again[1] == {"said": ""}
 
 
-def test_what_one_process_does_not_see_no_other_takes(runs: Runs, tmp_path: Path) -> None:
+def test_what_one_process_does_not_see_no_other_takes(runs: Runs, stopped: Path, tmp_path: Path) -> None:
     """And process 0 alone says whether a run is finished."""
-    where = tmp_path / "run"
-    runs.end(runs.start(where, 1, 2, at=30, signum=signal.SIGTERM, who=0), 128 + signal.SIGTERM)
+    where = shutil.copytree(stopped, tmp_path / "run")
     newest = checkpoint_ids(where)[0]
     said = runs.end(runs.start(where, 1, 2, blind=1, unseen=str(newest)))[0]["said"]
     assert f"checkpoints/{newest} is damaged ({newest} is not there (process 1))" in said

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -74,9 +75,21 @@ def joined(address: str | None = None, count: int | None = None, index: int | No
         _leave(watch)
         raise
     except BaseException as error:
+        if causes.of_a_computation(error):  # often before the signs of life of another process are missed
+            watch.wait_for_a_loss()
         code = command.exit_code(error)
         watch.leave(str(error) or type(error).__name__, code)
+        if isinstance(error, Exception):
+            # Python would wait for computations that other processes take no part in any more.
+            atexit.register(_exit, code)
         raise
+
+
+def _exit(code: int) -> None:
+    """Ends this process at once, after its error message."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _leave(watch: Watch) -> None:

@@ -5,6 +5,7 @@ import itertools
 import os
 import sys
 import threading
+import time
 
 import jax
 
@@ -12,6 +13,7 @@ from fourier_attn.train.distributed.coordinator import dismiss, table
 
 BEAT_S = 1.0  # seconds between signs of life
 SILENCE = 30  # number of missing signs of life after which a process counts as lost
+MARGIN = 10  # further beats, after which a lost process has been noticed
 LEFT = "left: "  # prefix of exit code and reason, which replace a sign of life
 
 
@@ -74,6 +76,10 @@ class Watch:
                 self.leave(reason, code)
             cure = "; to resume the run from its last checkpoint, give --workdir again" if code == 1 else ""
             end(reason + cure, code)
+
+    def wait_for_a_loss(self) -> None:
+        """Waits until the loss of another process would have been noticed, which ends this one."""
+        time.sleep((SILENCE + MARGIN) * BEAT_S)  # not on `stopped`, which `lost` sets before its message
 
     def leave(self, reason: str, code: int) -> None:
         """Informs the others that this process ends.
