@@ -16,7 +16,8 @@ BUSY = (
 # from the OSError.
 PLACE = (errno.EROFS, errno.ENXIO, errno.ENODEV, errno.EBUSY)
 RIGHTS = (errno.EACCES, errno.EPERM)
-# How messages of computations begin that failed while they ran.
+# Status codes that begin XLA's errors at run time. RESOURCE_EXHAUSTED, a lack of memory, is not among them,
+# because no other process causes it.
 FAILED = ("ABORTED: ", "CANCELLED: ", "DEADLINE_EXCEEDED: ", "INTERNAL: ", "UNAVAILABLE: ", "UNKNOWN: ")
 
 
@@ -40,11 +41,23 @@ def of_the_system(error: BaseException) -> bool:
 
 
 def of_a_computation(error: BaseException) -> bool:
-    """Returns whether a computation failed while it ran, for example because another process was lost.
-
-    JAX reports "UNKNOWN: Gloo all-reduce failed" as ValueError. A lack of memory does not count.
-    """
+    """Returns whether an error comes from a computation, whose cause may be the loss of another process."""
     return str(error).startswith(FAILED)
+
+
+@contextlib.contextmanager
+def computing() -> Iterator[None]:
+    """Turns a ValueError of a computation into a RuntimeError.
+
+    JAX raises a ValueError for "UNKNOWN: Gloo all-reduce failed". A ValueError means invalid input in this
+    project.
+    """
+    try:
+        yield
+    except ValueError as error:
+        if not of_a_computation(error):
+            raise
+        raise RuntimeError(str(error)) from error
 
 
 def of_the_place(error: BaseException) -> bool:

@@ -23,6 +23,7 @@ from absl import app, flags, logging
 from fourier_attn import causes, plugins
 from fourier_attn.allocator import keep_memory
 
+AT_ONCE = threading.Event()  # set: `run` ends the process, because Python's way to exit would wait forever
 HELP = {"help", "helpfull", "helpshort", "helpxml"}
 
 
@@ -33,6 +34,16 @@ def run(main: Callable[..., int | None], arguments: bool = False) -> int:
       main: returns the exit code, or None for 0.
       arguments: whether `main` gets the words that are not flags; by default they are an error.
     """
+    code = _run(main, arguments)
+    if AT_ONCE.is_set():
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or none
+                stream.flush()
+        os._exit(code)
+    return code
+
+
+def _run(main: Callable[..., int | None], arguments: bool) -> int:
     keep_memory()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -81,10 +92,9 @@ def _ended(error: BaseException) -> int:
 def exit_code(error: BaseException) -> int:
     """Returns 2 for invalid input and 1 for other errors, after which a launcher tries again.
 
-    Errors of the system and of computations are 1 whatever their type: C++ libraries report a failing disk
-    and a connection that another process has closed as ValueError.
+    Errors of the system are 1 whatever their type: C++ libraries report a failing disk as ValueError.
     """
-    if causes.of_the_system(error) or causes.of_a_computation(error):
+    if causes.of_the_system(error):
         return 1
     if isinstance(error, ValueError | flags.Error) or getattr(error, "errno", None) == errno.ENAMETOOLONG:
         return 2

@@ -61,7 +61,8 @@ class Runs:
     def end(self, started: list[subprocess.Popen], code: int = 0) -> list[dict[str, Any]]:
         """Waits for the end of each process."""
         said = [process.communicate(timeout=HANG_S) for process in started]
-        assert [process.returncode for process in started] == [code] * len(started), said
+        codes = [process.returncode for process in started]
+        assert codes == [code] * len(started), (codes, said)
         return [json.loads(out.splitlines()[-1]) for out, _ in said if not code]
 
 

@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -40,12 +41,25 @@ def raised(error: BaseException, cause: BaseException | None = None) -> BaseExce
         (ValueError("No space left on device"), 1),
         (raised(ValueError("workdir=a cannot be made"), OSError(errno.EROFS, "Read-only file system")), 2),
         *((ValueError(f"reading: {os.strerror(code)}"), 1) for code in (*causes.BUSY, *causes.PLACE)),
-        (ValueError("UNKNOWN: Gloo all-reduce failed: Connection closed by peer [127.0.0.1]:10984"), 1),
         (raised(ValueError("this one"), None), 2),
     ],
 )  # fmt: skip
 def test_a_failing_system_is_no_bad_argument(error: BaseException, code: int) -> None:
     assert command.exit_code(error) == code
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("UNKNOWN: Gloo all-reduce failed: Connection closed by peer [127.0.0.1]:10984", RuntimeError),
+        ("INVALID_ARGUMENT: heads=3", ValueError),
+        ("heads=UNKNOWN: is no number", ValueError),
+    ],
+)
+def test_a_failed_computation_is_no_bad_argument(text: str, kind: type[Exception]) -> None:
+    with pytest.raises((RuntimeError, ValueError), match=re.escape(text)) as found, causes.computing():
+        raise ValueError(text)
+    assert found.type is kind
 
 
 def test_what_was_seen_to_before_does_not_count() -> None:

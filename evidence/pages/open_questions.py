@@ -113,7 +113,7 @@ def open_hours(results: Results) -> str:
 
 @lru_cache(maxsize=1)
 def questions(results: Results) -> list[Question]:
-    """Returns all questions that missing runs leave open, computed once for these results."""
+    """Returns all questions that missing runs leave open; the last list is kept."""
     ledger = finished_cells(results)
     return [
         *of_tiers(ledger),
@@ -247,7 +247,7 @@ def epochs_of(config: str) -> int:
 
 @lru_cache(maxsize=1)
 def finished_cells(results: Results) -> Ledger:
-    """Reads the files of all finished cells, once for these results."""
+    """Reads the files of all finished cells; the last result is kept, and the caller must not change it."""
     return Ledger(results.root / "results" / "evidence", by_task=True)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from fourier_attn import causes
 from fourier_attn.data.batches import prefetch
 from fourier_attn.train import final_test, memory, metrics, monitor
 from fourier_attn.train.distributed import sharding
@@ -22,6 +23,7 @@ class Diverged(Exception):
     """Raised if updates are not finite again after the run has returned to an earlier checkpoint."""
 
 
+@causes.computing()
 def train(run: Run, allow_drift: Iterable[str] = ()) -> dict[str, Any]:
     """Trains a run until it is finished or a signal stops it, and returns its metrics on the test set.
 

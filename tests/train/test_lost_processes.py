@@ -47,7 +47,7 @@ def test_a_signal_to_one_process_stops_all(runs: Runs, tmp_path: Path) -> None:
 
 
 # Step 30 is in an epoch, where the other fails in a sum of gradients, and at step 40 both wait to save.
-LOSSES = [(signal.SIGKILL, 0, 30), (signal.SIGKILL, 1, 30), (signal.SIGKILL, 1, 40), (signal.SIGSTOP, 1, 30)]
+LOSSES = [(signal.SIGKILL, 0, 30), (signal.SIGKILL, 1, 30), (signal.SIGKILL, 0, 40), (signal.SIGSTOP, 1, 40)]
 
 
 @pytest.mark.parametrize(("signum", "who", "at"), LOSSES)
@@ -62,7 +62,7 @@ def test_a_lost_process_ends_the_others(runs: Runs, signum: int, who: int, at: i
 
 @pytest.mark.parametrize("who", [0, 1])
 def test_an_error_in_one_process_ends_both(runs: Runs, who: int, tmp_path: Path) -> None:
-    """At once, though both are in a computation that needs the other."""
+    """Though both are in a computation that needs the other."""
     started = runs.start(tmp_path / "run", 1, 2, at=30, error="a pump failed", who=who)
     ends = [process.communicate(timeout=HANG_S)[1] for process in started]
     assert [process.returncode for process in started] == [1, 1], ends

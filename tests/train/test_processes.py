@@ -239,6 +239,16 @@ def test_the_others_end_with_the_same_exit_code(code: int, monkeypatch: pytest.M
     assert table.values["alive/0"].startswith(f"left: {code} process 1 has ended")  # which a third would see
 
 
+def test_waiting_for_a_loss_ends_where_none_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "table", lambda: Table({}))
+    monkeypatch.setattr(watch, "BEAT_S", 0.001)
+    monkeypatch.setattr(jax, "process_count", lambda: 1)
+    waiting = watch.Watch()
+    waiting.wait_for_a_loss()
+    assert not waiting.stopped.is_set()
+    waiting.stop()
+
+
 def test_processes_of_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = memory.available()
     monkeypatch.setattr(processes, "neighbours", lambda: 2)

@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -52,6 +51,9 @@ def joined(address: str | None = None, count: int | None = None, index: int | No
     and exits as well, because their common computation cannot be finished. Its exit code is 2 if that of the
     other process is 2, else 1.
 
+    If a computation fails in this process, it waits half a minute for such a message before it reports its
+    own error. After an error, `command.run` ends the process without Python's exit handlers.
+
     The caller must disable JAX's preemption service, which would handle SIGTERM and ignore it.
 
     Args:
@@ -75,21 +77,14 @@ def joined(address: str | None = None, count: int | None = None, index: int | No
         _leave(watch)
         raise
     except BaseException as error:
-        if causes.of_a_computation(error):  # often before the signs of life of another process are missed
-            watch.wait_for_a_loss()
-        code = command.exit_code(error)
-        watch.leave(str(error) or type(error).__name__, code)
-        if isinstance(error, Exception):
-            # Python would wait for computations that other processes take no part in any more.
-            atexit.register(_exit, code)
+        command.AT_ONCE.set()  # Python would wait for computations in which the others no longer take part
+        try:
+            # A computation fails before the loss of a process is noticed, whose message says more.
+            if any(map(causes.of_a_computation, causes.chain(error))):
+                watch.wait_for_a_loss()
+        finally:
+            watch.leave(str(error) or type(error).__name__, command.exit_code(error))
         raise
-
-
-def _exit(code: int) -> None:
-    """Ends this process at once, after its error message."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
 
 
 def _leave(watch: Watch) -> None:

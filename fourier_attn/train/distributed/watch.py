@@ -13,7 +13,7 @@ from fourier_attn.train.distributed.coordinator import dismiss, table
 
 BEAT_S = 1.0  # seconds between signs of life
 SILENCE = 30  # number of missing signs of life after which a process counts as lost
-MARGIN = 10  # further beats, after which a lost process has been noticed
+MARGIN = 5  # beats to wait beyond these, so that a loss is reported first
 LEFT = "left: "  # prefix of exit code and reason, which replace a sign of life
 
 
@@ -78,8 +78,10 @@ class Watch:
             end(reason + cure, code)
 
     def wait_for_a_loss(self) -> None:
-        """Waits until the loss of another process would have been noticed, which ends this one."""
-        time.sleep((SILENCE + MARGIN) * BEAT_S)  # not on `stopped`, which `lost` sets before its message
+        """Waits for as long as it takes to notice the loss of another process, which ends this one."""
+        time.sleep((SILENCE + MARGIN) * BEAT_S)
+        while self.stopped.is_set():  # `lost` is about to end this process
+            time.sleep(BEAT_S)
 
     def leave(self, reason: str, code: int) -> None:
         """Informs the others that this process ends.

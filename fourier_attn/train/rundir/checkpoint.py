@@ -192,6 +192,7 @@ class Checkpoints:
         """
         state, sums, complete = self._together(lambda: self._parts(name, like, earlier))
 
+        @causes.computing()
         def check() -> None:
             if _sums(state) != sums:  # gathers sharded arrays, for which all processes have read their parts
                 raise ValueError("its contents do not match their SHA-256 sums")
