@@ -291,9 +291,10 @@ def test_sentences_on_the_runs_of_listops_agree_with_the_results() -> None:
                 [on_accelerator(each) for each in pretrained[model]] for model in ("fnet", "identity")
             ]
             == [[False, True, True]] * 2,
-            "With seed 0, they were trained on a CPU on 29 November 2026, with JAX 0.10.2.": all(
-                (first["versions"]["jax"], first["date"][:10]) == ("0.10.2", "2026-11-29")
-                for first in (pretrained["fnet"][0], pretrained["identity"][0])
+            "on a CPU on 29 November 2026, with JAX 0.10.2, and so were lambda layers with this seed.": all(
+                (on_accelerator(first), first["versions"]["jax"], first["date"][:10])
+                == (False, "0.10.2", "2026-11-29")
+                for first in (pretrained[model][0] for model in ("fnet", "identity", "lambda"))
             ),
             "Some networks from random weights were trained on the same GPU and others on CPUs": both,
             "With two of three seeds, attention from random weights is only as accurate as a [guess": [
@@ -323,8 +324,13 @@ def test_sentences_on_the_runs_of_listops_agree_with_the_results() -> None:
         page("docs/texts.md"),
         {
             "Some runs were trained on CPUs and others on a GPU, so a gain also includes": both,
-            "So far, only FNet and `identity` are finished, with three seeds each": seeds
-            == {"fnet": 3, "identity": 3},
+            "FNet and `identity` are finished, with three seeds each, and lambda layers have one seed:": (
+                seeds == {"fnet": 3, "identity": 3, "lambda": 1}
+            ),
+            "**Lambda layers** lose 0.7 points with seed 0.": round(
+                100 * (score(scratch["lambda"][0]) - score(pretrained["lambda"][0])), 1
+            )
+            == 0.7,
             "mean gain is close to zero, and its interval extends about 2 points in each direction": (
                 100 * abs(gains["fnet"].mean) < 0.1
                 and [round(100 * end) for end in gains["fnet"][1:]] == [-2, 2]
