@@ -41,7 +41,7 @@ def of_the_system(error: BaseException) -> bool:
 
 
 def of_a_computation(error: BaseException) -> bool:
-    """Returns whether an error comes from a computation, whose cause may be the loss of another process."""
+    """Returns whether a computation failed, for example because another process was lost."""
     return str(error).startswith(FAILED)
 
 

@@ -23,7 +23,8 @@ from absl import app, flags, logging
 from fourier_attn import causes, plugins
 from fourier_attn.allocator import keep_memory
 
-AT_ONCE = threading.Event()  # set: `run` ends the process, because Python's way to exit would wait forever
+# If it is set, `run` ends the process without Python's exit handlers, which would wait forever.
+AT_ONCE = threading.Event()
 HELP = {"help", "helpfull", "helpshort", "helpxml"}
 
 

@@ -15,10 +15,13 @@ import numpy as np
 import pytest
 from absl.testing import flagsaver
 from conftest import run_here
+from ml_collections import ConfigDict
 
-from fourier_attn import causes, command
+from fourier_attn import causes, command, train
+from fourier_attn.train import loop
 from fourier_attn.train.distributed import processes, signals
-from fourier_attn.train.rundir.checkpoint import CheckpointId, Checkpoints
+from fourier_attn.train.rundir import checkpoint
+from fourier_attn.train.rundir.checkpoint import CheckpointId, Checkpoints, checkpoint_ids
 
 
 def raised(error: BaseException, cause: BaseException | None = None) -> BaseException:
@@ -60,6 +63,32 @@ def test_a_failed_computation_is_no_bad_argument(text: str, kind: type[Exception
     with pytest.raises((RuntimeError, ValueError), match=re.escape(text)) as found, causes.computing():
         raise ValueError(text)
     assert found.type is kind
+
+
+def lose_a_process(*_: object) -> None:
+    raise ValueError("UNKNOWN: Gloo all-reduce failed: Connection closed by peer [127.0.0.1]:10984")
+
+
+def test_a_run_whose_computation_fails_was_given_nothing_bad(
+    toy: ConfigDict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ValueError would take an extension back."""
+    monkeypatch.setattr(loop, "train_epochs", lose_a_process)
+    with pytest.raises(RuntimeError, match="Gloo all-reduce failed"):
+        train.run(toy, tmp_path / "run")
+
+
+def test_a_checkpoint_whose_check_fails_with_another_process_is_not_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(CheckpointId(1), {"a": np.ones(2)})
+    checkpoints.wait()
+    monkeypatch.setattr(checkpoint, "_sums", lose_a_process)
+    with pytest.raises(RuntimeError, match="Gloo all-reduce failed"):
+        checkpoints.restore({"a": np.ones(2)})
+    assert checkpoint_ids(tmp_path) == [CheckpointId(1)]
+    checkpoints.close()
 
 
 def test_what_was_seen_to_before_does_not_count() -> None:
