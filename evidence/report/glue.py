@@ -7,7 +7,7 @@ import numpy as np
 
 from evidence.pages.markdown import NOT_RUN, Results, mean_cell, table
 from evidence.suite.ledger import Finding, number, published
-from evidence.suite.pretraining import GLUE, on_wikitext
+from evidence.suite.pretraining import GLUE, SCRATCH, on_wikitext
 from fourier_attn.train.scores import CORRELATIONS
 
 # Metrics that a score averages. All other tasks use accuracy, including CoLA as in the paper.
@@ -49,7 +49,8 @@ def pretrained_table(results: Results, wiki: bool) -> str:
     """Tabulates pre-trained networks in percent: test accuracies, and scores on GLUE over seeds.
 
     Lists the networks that are fine-tuned on every task with equally many seeds, the most accurate on masked
-    tokens first. The mean is left out if a task failed with all seeds.
+    tokens first. The network without pre-training is the last. The mean is left out if a task failed with all
+    seeds.
 
     Args:
       results: the files of results.
@@ -57,7 +58,7 @@ def pretrained_table(results: Results, wiki: bool) -> str:
     """
     networks, groups = published(results.root, "pretrain"), published(results.root, "glue")
     rows: list[tuple[float, list[str]]] = []
-    for name, findings in networks.items():
+    for name in (*networks, SCRATCH):
         means = seed_means(groups, name)
         if len(means) and on_wikitext(name) == wiki:
             scores = [[100 * score(each) for each in groups[f"{task}-{name}"]] for task in GLUE]
@@ -66,9 +67,13 @@ def pretrained_table(results: Results, wiki: bool) -> str:
             mean += f", {failed} of {runs} runs failed" if failed else ""
             if np.isnan(scores).all(axis=1).any():
                 mean = "not comparable, a task failed"
-            masked, order = (100 * findings[0]["test"][f"{task}_accuracy"] for task in ("mlm", "sop"))
+            masked, accuracies = 0.0, ["not pre-trained", ""]
+            if name in networks:
+                test = networks[name][0]["test"]
+                masked, order = (100 * test[f"{task}_accuracy"] for task in ("mlm", "sop"))
+                accuracies = [f"{masked:.1f}", f"{order:.1f}"]
             shown = [mean_cell(values, digits=1) for values in scores]
-            rows.append((masked, [f"`{name}`", f"{masked:.1f}", f"{order:.1f}", *shown, mean]))
+            rows.append((masked, [f"`{name}`", *accuracies, *shown, mean]))
     if not rows:
         return table(["network"], [[NOT_RUN]])
     head = ["network", "masked tokens", "order", *GLUE, "mean"]

@@ -14,7 +14,7 @@ from evidence.pages.markdown import NOT_RUN, Results
 from evidence.report import glue, loss_curves, stability, write
 from evidence.suite import cells, ledger
 from evidence.suite.ledger import published
-from evidence.suite.pretraining import GLUE, RATES, TRIED
+from evidence.suite.pretraining import GLUE, RATES, SCRATCH, TRIED
 
 
 def trials(**accuracies: list[float | None]) -> dict[str, list[dict[str, Any]]]:
@@ -51,12 +51,17 @@ def test_pretrained_networks_have_a_row_when_all_tasks_are_there(
         "glue": {
             f"{task}-{name}": [scored(task, 0.6), scored(task, at)]
             for task in GLUE
-            for name, at in (("a", 0.62), ("b", 0.8))
+            for name, at in (("a", 0.62), ("b", 0.8), (SCRATCH, 0.9))
         },
     }
     monkeypatch.setattr(glue, "published", lambda _, tier: found[tier])
     rows = glue.pretrained_table(Results(tmp_path), wiki=False).splitlines()[2:]
-    assert [row.split(" | ")[:3] for row in rows] == [["| `a`", "30.0", "15.0"], ["| `b`", "20.0", "10.0"]]
+    assert [row.split(" | ")[:3] for row in rows] == [
+        ["| `a`", "30.0", "15.0"],
+        ["| `b`", "20.0", "10.0"],
+        [f"| `{SCRATCH}`", "not pre-trained", ""],
+    ]
+    assert SCRATCH not in glue.pretrained_table(Results(tmp_path), wiki=True)
     assert rows[0].endswith("| 61.0 ± 1.4 (2) | 61.0 ± 1.4 (2) |")
     for each, end in zip(
         found["glue"]["stsb-b"],
@@ -70,7 +75,7 @@ def test_pretrained_networks_have_a_row_when_all_tasks_are_there(
     found["glue"]["sst2-b"].pop()
     assert [
         row.split(" | ")[0] for row in glue.pretrained_table(Results(tmp_path), wiki=False).splitlines()[2:]
-    ] == ["| `a`"]
+    ] == ["| `a`", f"| `{SCRATCH}`"]
     found["glue"] = {}
     assert NOT_RUN in glue.pretrained_table(Results(tmp_path), wiki=False)
 
