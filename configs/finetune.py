@@ -8,8 +8,7 @@ starts from another run. For published weights, give `--config.init_from=model.s
 --config.data.tokenizer=spiece.model --config.data.length=512 --config.data.buckets="()"`. Without `init_from`
 the same network, fnet-mini, is trained from scratch. Texts are cut after 128 tokens.
 
-Expected: the tables of pre-trained networks in docs/fnet.md, for size tiny. No network of size mini was
-trained on these tasks.
+Expected: the tables of pre-trained networks in docs/fnet.md.
 """
 
 from fourier_attn.config import Config

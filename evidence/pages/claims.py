@@ -227,6 +227,17 @@ def faster(results: Results, what: str, size: str, bound: float = 1.0) -> Judged
     return Judged(verdict, f"on a CPU, {row['size']}: {times(row)}")
 
 
+def faster_on_gpus(results: Results, what: str, size: str) -> Judged:
+    """Returns the verdict on "FNet trains faster than BERT on GPUs", with the speed on a CPU.
+
+    Args:
+      results: the files of results.
+      what: the comparison.
+      size: how its size begins.
+    """
+    return Judged(UNTESTED, f"not measured on a GPU; {faster(results, what, size).result}")
+
+
 def longer(results: Results) -> Judged:
     """Judges "FNet's speed-up grows with the length": the ranges of both ends must not overlap."""
     rows = results.document("benchmarks/encoder-growth-cpu")["rows"]
@@ -354,7 +365,8 @@ def rank(results: Results) -> Judged:
     """Judges "the matrices of convolutions and attention have low rank", at random parameters."""
     rows = [r for r in results.document("studies/matrices")["rows"] if r["layer"] in ("conv 3", "attention")]
     words = ", ".join(f"`{row['layer']}` {row['rank']} of {row['rows']}" for row in rows)
-    return Judged(SUPPORTED if all(row["rank"] < row["rows"] / 2 for row in rows) else REFUTED, words)
+    verdict = SUPPORTED if all(row["rank"] < row["rows"] / 2 for row in rows) else REFUTED
+    return Judged(verdict, f"initial weights, random input: {words}; trained networks were not measured")
 
 
 def holds_in_tests(_: Results, test: str) -> Judged:

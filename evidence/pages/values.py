@@ -212,11 +212,16 @@ def small_accuracy(results: Results, model: str) -> str:
     return f"{np.mean(scores):.1f} ± {np.std(scores, ddof=1):.1f}"
 
 
-def fourier_speed(results: Results) -> str:
-    """Returns how many times as long attention takes as Fourier mixing, on `LANDING_TOKENS` tokens."""
+def time_ratio(results: Results, slow: str, fast: str) -> str:
+    """Returns how many times as long one mixer takes as another, on `LANDING_TOKENS` tokens.
+
+    Args:
+      results: the files of results.
+      slow, fast: names of the two mixers in the benchmark.
+    """
     rows = results.document("benchmarks/growth-cpu")["rows"]
     ms = {row["mixer"]: row["ms"] for row in rows if row["t"] == LANDING_TOKENS}
-    return f"{ms['attention, 8 heads of 16'] / ms['fourier']:,.0f}"
+    return significant(ms[slow] / ms[fast])
 
 
 def optical_energy(results: Results) -> str:
@@ -466,7 +471,9 @@ VALUES: dict[str, Callable[[Results], str]] = {
     "pointing": pointing,
     "landing-accuracy": partial(small_accuracy, model="fnet"),
     "landing-attention": partial(small_accuracy, model="attention"),
-    "landing-speed": fourier_speed,
+    "landing-speed": partial(time_ratio, slow="attention, 8 heads of 16", fast="fourier"),
+    "circular-narrow": partial(time_ratio, slow="circular", fast="attention, 8 heads of 16"),
+    "circular-wide": partial(time_ratio, slow="circular", fast="attention"),
     "landing-joules": optical_energy,
     **{f"recall-lost-{bits}": partial(recall_lost, bits=bits) for bits in (3, 4, 5)},
     "recall-by-position": lambda _: f"{100 * guess_by_position(task_knobs('recall')):.1f}",

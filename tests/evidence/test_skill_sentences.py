@@ -9,7 +9,7 @@ from evidence.pages.skill_predictions import MATRICES
 from evidence.pages.skills import guess_by_position, task_knobs
 from evidence.suite.cells import EVERY
 from evidence.suite.ledger import number, published, score
-from evidence.suite.skills import NETWORKS, PAIRS, RATES, SOLVED, TRIED
+from evidence.suite.skills import NETWORKS, PAIRS, RATES, SOLVED, TRIED, WIDE_HEADS
 from evidence.suite.statistics import welch_interval
 from launch import grid
 
@@ -114,7 +114,7 @@ def test_sentences_on_more_pairs_agree_with_the_results() -> None:
 
 def test_sentences_on_other_recall_compression_and_induction_agree_with_the_results() -> None:
     text = page("docs/skill_results.md")
-    scores, trials = skill_scores(), published(ROOT, "skill_rates")
+    scores, trials, groups = skill_scores(), published(ROOT, "skill_rates"), published(ROOT, "skills")
     full = {"conv_attention", "conv_circular"}
 
     def others(task: str, but: set[str]) -> float:
@@ -159,6 +159,12 @@ def test_sentences_on_other_recall_compression_and_induction_agree_with_the_resu
         "docs/evidence.md"
     )
     assert "No network solves compression" in page("docs/evidence.md")
+    for task in RATES:
+        sizes = {name: groups[f"{task}-{name}"][0]["parameters"] for name in NETWORKS}
+        wide = {name: size for name, size in sizes.items() if name in WIDE_HEADS}
+        rest = [size for name, size in sizes.items() if name not in WIDE_HEADS]
+        assert 2.45 < min(wide.values()) / max(rest) < max(wide.values()) / min(rest) < 4.65
+    assert "networks with attention have 2.5 to 4.6 times as many parameters as the others" in text
 
 
 def test_sizes_of_the_networks_that_recall_on_engines_agree_with_their_configurations() -> None:

@@ -1,4 +1,4 @@
-"""Sentences on texts agree with the results: IMDb, ListOps, GLUE and self-pretraining."""
+"""Sentences on texts agree with the results: IMDb, SST-2, ListOps and self-pretraining."""
 
 from collections.abc import Sequence
 from statistics import mean, stdev
@@ -13,7 +13,6 @@ from evidence.pages import self_pretraining
 from evidence.pages.operator_guess import OPERATOR_RULE, significant_z
 from evidence.pages.self_pretraining import gains_by_seed, mean_gain, perplexity
 from evidence.pages.values import VALUES
-from evidence.report import glue
 from evidence.suite.cells import EVERY
 from evidence.suite.ledger import (
     Finding,
@@ -25,40 +24,7 @@ from evidence.suite.ledger import (
     score,
     unpack,
 )
-from evidence.suite.pretraining import GLUE
-from evidence.suite.statistics import mcnemar, welch_interval
-
-
-def test_the_page_on_fnet_says_how_the_failed_run_of_size_mini_counts() -> None:
-    text = page("docs/fnet.md")
-    groups = published(ROOT, "glue")
-
-    def means(network: str, failed: float) -> np.ndarray:
-        scores = np.array([[glue.score(each) for each in groups[f"{task}-{network}"]] for task in GLUE])
-        assert np.isnan(scores).sum() == (network == "bert-mini")
-        return np.nan_to_num(scores, nan=failed).mean(axis=0)
-
-    def low(network: str, failed: float) -> float:
-        return np.exp(welch_interval(np.log(means(network, 0)), np.log(means("bert-mini", failed))))[1]
-
-    (failed,) = (each for each in groups["cola-bert-mini"] if np.isnan(glue.score(each)))
-    accuracy = failed["epochs"][-1]["validation"]["accuracy"]
-    assert (
-        f"its accuracy of {100 * accuracy:.0f} %, prediction 4 would hold and prediction 5 would fail" in text
-    )
-    assert (low("fnet-mini", accuracy) > 0.92, low("hybrid-mini", accuracy) > 0.97) == (True, False)
-    assert "If it counted as 0, both would fail" in text
-    assert (low("fnet-mini", 0) > 0.92, low("hybrid-mini", 0) > 0.97) == (False, False)
-    other = np.nanmean([glue.score(each) for each in groups["cola-bert-mini"]])
-    assert "the lower end of its interval is barely above 97 %" in text
-    assert 0.97 < low("hybrid-mini", float(other)) < 0.971
-    assert "In size mini, FNet has the highest mean, mostly because of STS-B." in text
-    mini, tiny = (means(name, float(other)).mean() for name in ("hybrid-mini", "hybrid-3-tiny"))
-    lead = means("fnet-mini", 0).mean() - max(mini, means("bert-mini", float(other)).mean())
-    stsb = [mean(score(each) for each in groups[f"stsb-{name}-mini"]) for name in ("fnet", "hybrid", "bert")]
-    assert (stsb[0] - max(stsb[1:])) / len(GLUE) > lead / 2 > 0
-    assert "The mean of the hybrid is not above that of `hybrid-3-tiny`" in text
-    assert mini <= tiny
+from evidence.suite.statistics import difference, holm, mcnemar
 
 
 def training_steps(finding: Finding) -> int:
@@ -113,6 +79,49 @@ def test_the_compute_of_the_language_models_agrees_with_their_cells() -> None:
 def core_hours_of(cells: Sequence[Finding]) -> float:
     """The sum of the core-hours, all of which must be known."""
     return sum(number(core_hours(each)) for each in cells)
+
+
+def test_sentences_on_sst2_agree_with_its_answers() -> None:
+    right = {
+        name: np.array([unpack(each["right"]) for each in group])
+        for name, group in published(ROOT, "sst2").items()
+    }
+    gains = {name: difference(rows, right["identity"]) for name, rows in right.items() if name != "identity"}
+    p_values = {}
+    for name, gain in gains.items():
+        above = gain.above(0)
+        p_values[name] = 2 * min(above, 1 - above)
+    agree(
+        page("docs/texts.md"),
+        {
+            "no mixer is clearly more accurate than `identity`": min(holm(p_values).values()) > 0.05,
+            "FNet and attention are 2 points above it": {
+                name for name, gain in gains.items() if round(100 * gain.mean) == 2
+            }
+            == {"fnet", "attention"},
+            "The interval of FNet just excludes zero": [n for n, gain in gains.items() if gain.low > 0]
+            == ["fnet"]
+            and gains["fnet"].low < 0.003,
+            "not after Holm's correction for four comparisons": len(p_values) == 4,
+        },
+    )
+
+
+def test_the_gain_of_identity_on_imdb_is_small_for_the_number_of_reviews() -> None:
+    before, after = (
+        np.array([unpack(each["right"]) for each in published(ROOT, tier)["identity"] if each["seed"] < 3])
+        for tier in ("1", "self_pretrained")
+    )
+    gains = after.mean(0) - before.mean(0)
+    error = gains.std(ddof=1) / np.sqrt(gains.size)
+    agree(
+        page("docs/texts.md"),
+        {
+            "`identity` gains 0.2 points": round(100 * gains.mean(), 1) == 0.2,
+            "standard error over the reviews is 0.1 points": round(100 * error, 1) == 0.1,
+            "so the gain of `identity` is not conclusive": gains.mean() < 1.96 * error,
+        },
+    )
 
 
 def test_sizes_of_networks_on_engines_agree_with_their_cells() -> None:
