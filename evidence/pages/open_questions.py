@@ -86,6 +86,7 @@ TITLES = {
     "lm_equal": "Language models of equal size",
     "recall": "Recall at Zoology's smallest size",
     "skill_rates": "Skills: learning rates",
+    "hybrid_rates": "Hybrids on skills: learning rates",
     "skills": "Skills: seeds at the best rates",
     "recall_equal": "Recall at equal FLOPs and equal parameters",
     "recall_pairs": "Recall of fewer and more pairs",

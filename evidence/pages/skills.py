@@ -9,7 +9,7 @@ import numpy as np
 from evidence.pages.markdown import NOT_RUN, Results, mean_cell, table
 from evidence.suite import cells
 from evidence.suite.ledger import Finding, number, published, score
-from evidence.suite.skills import NETWORKS, PAIRS, SOLVED, TRIED
+from evidence.suite.skills import HYBRIDS, NETWORKS, PAIRS, SOLVED, TRIED
 from fourier_attn.data.loaders.skills import TRAIN
 from fourier_attn.data.skills import IGNORED, SKILLS, Knobs, knobs_of, sample
 from fourier_attn.studies.intervals import percent_range, wilson_interval
@@ -148,7 +148,7 @@ def rates_table(groups: Groups) -> str:
     """Tabulates the validation accuracy of the trials after training, by learning rate."""
     lines = []
     for task in SKILLS:
-        for name in NETWORKS:
+        for name in (*NETWORKS, *HYBRIDS):
             found = [groups.get(f"{task}-{name}-rate-{rate}", ()) for rate in TRIED]
             if any(found):
                 ends = [

@@ -47,6 +47,7 @@ OWN_TABLES = {  # of tiers with several scores, or with too many models for the 
     "lm_rates": trials_table,
     "lm_equal": equal_tables,
     "skill_rates": skills.rates_table,
+    "hybrid_rates": skills.rates_table,
     "skills": skills.accuracies,
     "recall_equal": skills.equal_accuracies,
     "recall_pairs": skills.pair_accuracies,
@@ -64,6 +65,7 @@ TASKS = {  # names of tasks, by their folder
     "cifar10": "CIFAR-10",
     "pixels": "Pixels",
     "skill_rates": "Skills: trials",
+    "hybrid_rates": "Hybrids on skills: trials",
     "lm_rates": "Language models: trials",
     "lm_equal": "Language models of equal size",
 }
@@ -84,6 +86,7 @@ TITLES = {
     "cifar10": "CIFAR-10 without batch 5: patches of 4 x 4, networks that differ only in their mixer",
     "recall": "Recall of 4 pairs among 64 tokens, vocabulary 8,192",
     "skill_rates": "Skills: validation accuracy of the trials, %, one seed at each learning rate",
+    "hybrid_rates": "Hybrids: validation accuracy of the trials, %, one seed at each learning rate",
     "skills": "Skills: two blocks, 2,000 steps, test accuracy, %",
     "recall_equal": "Recall of 8 pairs at equal FLOPs, and at about equal parameters",
     "recall_pairs": "Recall of 4, 16, 32 and 64 pairs, test accuracy, %",

@@ -232,6 +232,7 @@ MODELS: dict[str, tuple[Model, ...]] = {
         for name, core_hours in {"identity": 0.03, "conv_attention": 0.05}.items()
     ),
     "skill_rates": skills.trials(),
+    "hybrid_rates": skills.trials(skills.HYBRIDS, skills.HYBRID_TASKS),
     "skills": skills.chosen(),
     "recall_equal": skills.equal(),
     "recall_pairs": skills.harder(),

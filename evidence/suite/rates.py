@@ -24,6 +24,16 @@ def skill_rates(root: Path) -> Rates:
     )
 
 
+def hybrid_rates(root: Path) -> Rates:
+    """Returns the rate with the best accuracy on validation, for each hybrid on each of its tasks.
+
+    Args:
+      root: the directory that contains results/evidence.
+    """
+    groups = dict.fromkeys(skills.HYBRID_TASKS, skills.HYBRIDS)
+    return _best_rates(root, "hybrid_rates", groups, skills.TRIED, higher_is_better=True)
+
+
 def language_rates(root: Path) -> Rates:
     """Returns the rate with the lowest perplexity on validation, for each causal and masked network.
 
@@ -68,8 +78,9 @@ def _best_rates(
 def main() -> None:
     """Prints the best learning rates of all groups whose trials are finished."""
     root = paths.given(".")
-    for group, best in (skill_rates(root) | language_rates(root)).items():
-        print(f"{group}:", *(f"{network}={rate}" for network, rate in best.items()))
+    for found in (skill_rates(root), hybrid_rates(root), language_rates(root)):
+        for group, best in found.items():
+            print(f"{group}:", *(f"{network}={rate}" for network, rate in best.items()))
 
 
 if __name__ == "__main__":

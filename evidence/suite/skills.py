@@ -1,9 +1,11 @@
 """Lists the networks that learn the skills: equal trials for each mixer, then seeds at its best rate.
 
-python -m evidence.suite.train --tier=skill_rates      # trials
-python -m evidence.suite.rates                         # prints the rates in TUNED
+python -m evidence.suite.train --tier=skill_rates,hybrid_rates    # trials
+python -m evidence.suite.rates                                    # prints the rates in TUNED
 python -m evidence.suite.train --tier=skills,recall_equal,recall_pairs
 """
+
+from collections.abc import Collection, Mapping
 
 from evidence.suite.models import TRIAL_SEED, Model
 from fourier_attn.data.skills import SKILLS
@@ -25,6 +27,10 @@ NETWORKS = {
     "conv_lambda": 0.011,
     "conv_circular": 0.023,
 }
+# Hybrids with another mixer than attention in the second block, and their core-hours. Of the tasks that
+# `long_conv+attention` solves, these are the four that most networks do not solve.
+HYBRIDS = {"long_conv+circular": 0.025, "long_conv+lambda": 0.013}
+HYBRID_TASKS = ("recall", "fuzzy_recall", "noisy_recall", "selective_copy")
 TRIED = ("8e-4", "2e-3", "5e-3")  # learning rates
 SOLVED = 0.95  # accuracy from which a task counts as solved
 # Pairs of keys and values, and the length of the sequence. Task `recall` has 8 pairs.
@@ -63,8 +69,15 @@ WIDE_HEADS = ("conv_attention", "long_conv+attention", "fourier+attention")
 NARROW = (("model.mixer.head_width", "split"),)
 
 
-def trials() -> tuple[Model, ...]:
-    """Returns the trials of each learning rate, which are scored on validation."""
+def trials(
+    networks: Mapping[str, float] = NETWORKS, tasks: Collection[str] = tuple(SKILLS)
+) -> tuple[Model, ...]:
+    """Returns the trials of each learning rate, which are scored on validation.
+
+    Args:
+      networks: core-hours of each network.
+      tasks: the tasks.
+    """
     return tuple(
         Model(
             f"{task}-{network}-rate-{rate}",
@@ -75,8 +88,8 @@ def trials() -> tuple[Model, ...]:
             task,
             first=TRIAL_SEED,
         )
-        for task in SKILLS
-        for network, core_hours in NETWORKS.items()
+        for task in tasks
+        for network, core_hours in networks.items()
         for rate in TRIED
     )
 
