@@ -88,6 +88,7 @@ TITLES = {
     "skill_rates": "Skills: learning rates",
     "hybrid_rates": "Hybrids on skills: learning rates",
     "skills": "Skills: seeds at the best rates",
+    "hybrids": "Hybrids on skills: seeds at the best rates",
     "recall_equal": "Recall at equal FLOPs and equal parameters",
     "recall_pairs": "Recall of fewer and more pairs",
 }

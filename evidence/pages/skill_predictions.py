@@ -1,13 +1,14 @@
 """Tabulates the verdicts on the predictions of results/evidence/skills/predictions.md."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from evidence.pages.markdown import Results, table
 from evidence.pages.skills import Groups
 from evidence.suite import cells
 from evidence.suite.ledger import published, score
-from evidence.suite.skills import NETWORKS, SOLVED
+from evidence.suite.skills import HYBRID_TASKS, NETWORKS, SOLVED
 
 FIXED = (  # networks whose weights over tokens do not depend on the data
     *("token_conv", "conv_fourier", "conv_random", "conv_global_filter"),
@@ -16,7 +17,7 @@ FIXED = (  # networks whose weights over tokens do not depend on the data
 MATRICES = ("conv_fourier", "conv_linear", "conv_long_conv")  # that prediction 5 names
 NARROW = ("conv_attention", "long_conv+attention")  # that prediction 8 names
 MANY, BOUND = "64", 0.5  # pairs, and the accuracy that prediction 2 names
-TIERS = ("skills", "recall_pairs", "recall_equal")
+TIERS = ("skills", "recall_pairs", "recall_equal", "hybrids")
 SEEDS = {(tier, model.name): model.seeds for tier in TIERS for model in cells.MODELS[tier]}
 
 
@@ -99,37 +100,37 @@ def verdicts_table(results: Results) -> str:
     """Tabulates the predictions with their verdicts, and the scores that decide them."""
     return table(
         ["", "prediction", "verdict", "result"],
-        rows(*(published(results.root, tier) for tier in TIERS)),
+        rows({tier: published(results.root, tier) for tier in TIERS}),
     )
 
 
-def rows(skills: Groups, pairs: Groups, equal: Groups) -> list[list[str]]:
+def rows(found: Mapping[str, Groups]) -> list[list[str]]:
     """Returns a row for each prediction.
 
     Args:
-      skills: the findings of each "TASK-NETWORK".
-      pairs: the findings of each "PAIRS-NETWORK".
-      equal: the findings of each "flops-NETWORK" and "parameters-NETWORK".
+      found: by tier, the findings of each "TASK-NETWORK". In tier `recall_pairs`, a number of pairs takes the
+        place of the task, and in tier `recall_equal`, "flops" or "parameters" does.
     """
-    tiers = {MANY: ("recall_pairs", pairs)} | dict.fromkeys(("flops", "parameters"), ("recall_equal", equal))
 
-    def on(task: str, *networks: str) -> list[Scores]:
-        tier, groups = tiers.get(task, ("skills", skills))
-        found = {network: groups.get(f"{task}-{network}", ()) for network in networks}
+    def on(task: str, *networks: str, tier: str = "skills") -> list[Scores]:
+        groups = {network: found.get(tier, {}).get(f"{task}-{network}", ()) for network in networks}
         return [
             Scores(
                 network,
                 [score(each) for each in findings],
                 0 < len(findings) >= SEEDS.get((tier, f"{task}-{network}"), 3),
             )
-            for network, findings in found.items()
+            for network, findings in groups.items()
         ]
 
+    many = partial(on, MANY, tier="recall_pairs")
+    equal, mixed = partial(on, tier="recall_equal"), partial(on, tier="hybrids")
     recalling = on("recall", "conv_attention", "conv_circular")
-    recalling_many = on(MANY, "conv_attention", "conv_circular")
+    recalling_many = many("conv_attention", "conv_circular")
     hybrids = on("recall", "long_conv+attention", "fourier+attention")
     lambdas = on("recall", "conv_lambda")
     copying, sorting = (on(task, "conv_attention", *MATRICES) for task in ("selective_copy", "sort"))
+    replaced = [each for task in HYBRID_TASKS for each in mixed(task, "long_conv+circular")]
     return [
         [
             "1",
@@ -140,8 +141,8 @@ def rows(skills: Groups, pairs: Groups, equal: Groups) -> list[list[str]]:
         [
             "2",
             "Mixers whose weights do not depend on the data stay below 50 % with 64 pairs.",
-            verdict(none_exceed(on(MANY, *FIXED), BOUND)),
-            _best_seed(on(MANY, *FIXED)),
+            verdict(none_exceed(many(*FIXED), BOUND)),
+            _best_seed(many(*FIXED)),
         ],
         _row(
             3,
@@ -165,14 +166,26 @@ def rows(skills: Groups, pairs: Groups, equal: Groups) -> list[list[str]]:
         [
             "7",
             "With the FLOPs of attention, mixers whose weights do not depend on the data do not recall.",
-            verdict(none_exceed(on("flops", *FIXED), BOUND)),
-            _best_seed(on("flops", *FIXED)),
+            verdict(none_exceed(equal("flops", *FIXED), BOUND)),
+            _best_seed(equal("flops", *FIXED)),
         ],
         _row(
             8,
             "Attention recalls with as many parameters as the others.",
-            verdict(all_solve(on("parameters", *NARROW))),
-            on("parameters", *NARROW),
+            verdict(all_solve(equal("parameters", *NARROW))),
+            equal("parameters", *NARROW),
+        ),
+        [
+            "9",
+            "After a long convolution, circular attention can replace attention.",
+            verdict(all_solve(replaced)),
+            _solved_tasks(dict(zip(HYBRID_TASKS, replaced, strict=True))),
+        ],
+        _row(
+            10,
+            "After a long convolution, lambda layers cannot replace attention.",
+            verdict(contrary(some_solve(mixed("fuzzy_recall", "long_conv+lambda")))),
+            mixed("fuzzy_recall", "long_conv+lambda"),
         ),
     ]
 
@@ -203,3 +216,9 @@ def _solving(every: Iterable[Scores], where: str = "") -> str:
     """Returns how many seeds of each network solve a task."""
     known = ", ".join(str(each) for each in every if each.values)
     return f"seeds that solve it{where}: {known}" if known else ""
+
+
+def _solved_tasks(by_task: Mapping[str, Scores]) -> str:
+    """Returns how many seeds of one network solve each task."""
+    known = [f"`{task}` {each.solved} of {len(each.values)}" for task, each in by_task.items() if each.values]
+    return f"seeds that solve each task: {', '.join(known)}" if known else ""

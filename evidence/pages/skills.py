@@ -9,7 +9,7 @@ import numpy as np
 from evidence.pages.markdown import NOT_RUN, Results, mean_cell, table
 from evidence.suite import cells
 from evidence.suite.ledger import Finding, number, published, score
-from evidence.suite.skills import HYBRIDS, NETWORKS, PAIRS, SOLVED, TRIED
+from evidence.suite.skills import HYBRID_TASKS, HYBRIDS, NETWORKS, PAIRS, SOLVED, TRIED
 from fourier_attn.data.loaders.skills import TRAIN
 from fourier_attn.data.skills import IGNORED, SKILLS, Knobs, knobs_of, sample
 from fourier_attn.studies.intervals import percent_range, wilson_interval
@@ -32,6 +32,11 @@ def equal_table(results: Results) -> str:
     return equal_accuracies(published(results.root, "recall_equal"))
 
 
+def hybrids_table(results: Results) -> str:
+    """Tabulates the hybrids with a long convolution in the first block, whose second block differs."""
+    return hybrid_accuracies({**published(results.root, "skills"), **published(results.root, "hybrids")})
+
+
 def pairs_table(results: Results) -> str:
     """Tabulates the test accuracy of each network on recall of fewer and more pairs."""
     return pair_accuracies({**published(results.root, "recall_pairs"), **_eight(results)})
@@ -49,6 +54,21 @@ def accuracies(groups: Groups) -> str:
     chances = [100 * SKILLS[task].chance(task_knobs(task)) for task in tasks]
     lines = [["chance", *(f"{chance:.1f}" for chance in chances)], *_rows(groups, tasks)]
     return table(["network", *(f"`{task}`" for task in tasks)], lines)
+
+
+def hybrid_accuracies(groups: Groups) -> str:
+    """Tabulates parameters and test accuracies of hybrids with a long convolution: networks by tasks.
+
+    Args:
+      groups: the findings of each "TASK-NETWORK".
+    """
+    lines = []
+    for name in ("long_conv+attention", *HYBRIDS):
+        found = [groups.get(f"{task}-{name}", ()) for task in HYBRID_TASKS]
+        if any(found):
+            sizes = sorted(findings[0]["parameters"] for findings in found if findings)
+            lines.append([f"`{name}`", f"{sizes[0]:,} to {sizes[-1]:,}", *map(_cell, found)])
+    return table(["network", "parameters", *(f"`{task}`" for task in HYBRID_TASKS)], lines)
 
 
 def solved_table(groups: Groups, task: str = "recall") -> str:

@@ -49,6 +49,7 @@ OWN_TABLES = {  # of tiers with several scores, or with too many models for the 
     "skill_rates": skills.rates_table,
     "hybrid_rates": skills.rates_table,
     "skills": skills.accuracies,
+    "hybrids": skills.hybrid_accuracies,
     "recall_equal": skills.equal_accuracies,
     "recall_pairs": skills.pair_accuracies,
 }
@@ -66,6 +67,7 @@ TASKS = {  # names of tasks, by their folder
     "pixels": "Pixels",
     "skill_rates": "Skills: trials",
     "hybrid_rates": "Hybrids on skills: trials",
+    "hybrids": "Hybrids on skills",
     "lm_rates": "Language models: trials",
     "lm_equal": "Language models of equal size",
 }
@@ -88,6 +90,7 @@ TITLES = {
     "skill_rates": "Skills: validation accuracy of the trials, %, one seed at each learning rate",
     "hybrid_rates": "Hybrids: validation accuracy of the trials, %, one seed at each learning rate",
     "skills": "Skills: two blocks, 2,000 steps, test accuracy, %",
+    "hybrids": "Hybrids with other mixers than attention: 2,000 steps, test accuracy, %",
     "recall_equal": "Recall of 8 pairs at equal FLOPs, and at about equal parameters",
     "recall_pairs": "Recall of 4, 16, 32 and 64 pairs, test accuracy, %",
     "lm_rates": "Language models: validation perplexity of the trials, one seed at each learning rate",

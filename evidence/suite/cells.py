@@ -234,6 +234,7 @@ MODELS: dict[str, tuple[Model, ...]] = {
     "skill_rates": skills.trials(),
     "hybrid_rates": skills.trials(skills.HYBRIDS, skills.HYBRID_TASKS),
     "skills": skills.chosen(),
+    "hybrids": skills.chosen(skills.HYBRID_RATES),
     "recall_equal": skills.equal(),
     "recall_pairs": skills.harder(),
     "lm_rates": language.trials(),

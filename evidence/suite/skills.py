@@ -1,8 +1,8 @@
 """Lists the networks that learn the skills: equal trials for each mixer, then seeds at its best rate.
 
-python -m evidence.suite.train --tier=skill_rates,hybrid_rates    # trials
-python -m evidence.suite.rates                                    # prints the rates in TUNED
-python -m evidence.suite.train --tier=skills,recall_equal,recall_pairs
+python -m evidence.suite.train --tier=skill_rates,hybrid_rates
+python -m evidence.suite.rates    # prints the rates in TUNED and HYBRID_TUNED
+python -m evidence.suite.train --tier=skills,recall_equal,recall_pairs,hybrids
 """
 
 from collections.abc import Collection, Mapping
@@ -49,6 +49,14 @@ TUNED = {
     "sort": "8e-4 8e-4 5e-3 5e-3 5e-3 2e-3 5e-3 2e-3 5e-3 8e-4 8e-4 5e-3 8e-4",
 }
 RATES = {task: dict(zip(NETWORKS, rates.split(), strict=True)) for task, rates in TUNED.items()}
+# Those of the hybrids with another mixer than attention, in the order of HYBRIDS.
+HYBRID_TUNED = {
+    "recall": "8e-4 8e-4",
+    "fuzzy_recall": "8e-4 8e-4",
+    "noisy_recall": "8e-4 8e-4",
+    "selective_copy": "8e-4 8e-4",
+}
+HYBRID_RATES = {task: dict(zip(HYBRIDS, rates.split(), strict=True)) for task, rates in HYBRID_TUNED.items()}
 
 EPOCHS = 8  # of every network, 250 steps each
 # Epochs with the FLOPs that `conv_attention` has in 8, by the counts of evidence.suite.flops.
@@ -94,18 +102,22 @@ def trials(
     )
 
 
-def chosen() -> tuple[Model, ...]:
-    """Returns each network at its best rate, with several seeds."""
+def chosen(best: Mapping[str, Mapping[str, str]] = RATES) -> tuple[Model, ...]:
+    """Returns each network at its best rate, with several seeds.
+
+    Args:
+      best: the best rate of each network on each task.
+    """
     return tuple(
         Model(
             f"{task}-{network}",
-            NETWORKS[network],
+            (NETWORKS | HYBRIDS)[network],
             f"configs/skills.py:{network}-{task}",
             5 if task == "recall" else 3,
             (("optim.learning_rate", rate),),
             task,
         )
-        for task, rates in RATES.items()
+        for task, rates in best.items()
         for network, rate in rates.items()
     )
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from evidence.pages import skill_predictions as predictions
 from evidence.pages.skill_predictions import Scores
+from evidence.suite.skills import HYBRID_TASKS
 
 
 def scores(*values: float, complete: bool = True) -> Scores:
@@ -31,9 +32,9 @@ def finding(accuracy: float) -> dict[str, Any]:
 
 def test_lambda_layers_that_recall_once_contradict_their_prediction() -> None:
     skills = {"recall-conv_lambda": [finding(0.14), finding(0.97)]}
-    row = predictions.rows(skills, {}, {})[3]
+    row = predictions.rows({"skills": skills})[3]
     assert row == ["4", "Lambda layers do not recall.", "fails", "seeds that solve it: `conv_lambda` 1 of 2"]
-    assert [line[2] for line in predictions.rows({}, {}, {})] == ["open"] * 8
+    assert [line[2] for line in predictions.rows({})] == ["open"] * 10
 
 
 def test_hybrids_need_attention_behind_a_long_convolution_always_and_behind_fourier_once() -> None:
@@ -41,32 +42,46 @@ def test_hybrids_need_attention_behind_a_long_convolution_always_and_behind_four
         "recall-long_conv+attention": [finding(1.0)] * 5,
         "recall-fourier+attention": [finding(0.1)] * 4,
     }
-    assert predictions.rows(skills, {}, {})[2][2] == "open"
+    assert predictions.rows({"skills": skills})[2][2] == "open"
     skills["recall-fourier+attention"] = [finding(0.1)] * 5
-    assert predictions.rows(skills, {}, {})[2][2] == "fails"
+    assert predictions.rows({"skills": skills})[2][2] == "fails"
     skills["recall-fourier+attention"][0] = finding(0.99)
-    assert predictions.rows(skills, {}, {})[2][2] == "holds"
+    assert predictions.rows({"skills": skills})[2][2] == "holds"
 
 
 def test_equal_flops_and_parameters_are_judged_by_their_own_tier() -> None:
     equal = {f"flops-{name}": [finding(0.2)] * 3 for name in predictions.FIXED}
     equal |= {f"parameters-{name}": [finding(1.0)] * 3 for name in predictions.NARROW}
-    assert [row[2] for row in predictions.rows({}, {}, equal)[6:]] == ["holds", "holds"]
+    assert [row[2] for row in predictions.rows({"recall_equal": equal})[6:8]] == ["holds", "holds"]
     equal["flops-conv_linear"] = [finding(0.51)]
     equal["parameters-conv_attention"] = [finding(1.0)] * 2
-    assert [row[2] for row in predictions.rows({}, {}, equal)[6:]] == ["fails", "open"]
+    assert [row[2] for row in predictions.rows({"recall_equal": equal})[6:8]] == ["fails", "open"]
+
+
+def test_hybrids_with_other_mixers_are_judged_by_their_own_tier() -> None:
+    mixed = {f"{task}-long_conv+circular": [finding(1.0)] * 3 for task in HYBRID_TASKS}
+    mixed["recall-long_conv+circular"] = [finding(1.0)] * 5
+    mixed["fuzzy_recall-long_conv+lambda"] = [finding(0.94)] * 3
+    assert [row[2] for row in predictions.rows({"skills": mixed})[8:]] == ["open", "open"]
+    assert [row[2] for row in predictions.rows({"hybrids": mixed})[8:]] == ["holds", "holds"]
+    mixed["recall-long_conv+circular"].pop()
+    mixed["fuzzy_recall-long_conv+lambda"][0] = finding(0.95)
+    ninth, tenth = predictions.rows({"hybrids": mixed})[8:]
+    assert (ninth[2], tenth[2]) == ("open", "fails")
+    counts = "`recall` 4 of 4, `fuzzy_recall` 3 of 3, `noisy_recall` 3 of 3, `selective_copy` 3 of 3"
+    assert ninth[3] == f"seeds that solve each task: {counts}"
 
 
 def test_copying_and_sorting_are_judged_by_means() -> None:
     names = ("conv_attention", *predictions.MATRICES)
     skills = {f"{task}-{name}": [finding(0.7)] * 3 for task in ("selective_copy", "sort") for name in names}
     skills["selective_copy-conv_attention"] = skills["sort-conv_attention"] = [finding(0.8)] * 3
-    row = predictions.rows(skills, {}, {})[4]
+    row = predictions.rows({"skills": skills})[4]
     assert (row[2], "`conv_attention` 80.000 and 80.000, `conv_fourier` 70.000" in row[3]) == ("holds", True)
     skills["sort-conv_linear"] = [finding(0.8)] * 3
-    assert predictions.rows(skills, {}, {})[4][2] == "fails"
+    assert predictions.rows({"skills": skills})[4][2] == "fails"
     skills["sort-conv_linear"] = [finding(0.7)] * 2
-    row = predictions.rows(skills, {}, {})[4]
+    row = predictions.rows({"skills": skills})[4]
     assert row[2] == "open"
 
 
@@ -75,13 +90,19 @@ def test_the_first_prediction_shows_both_numbers_of_pairs() -> None:
     pairs = {f"64-{name}": [finding(1.0)] * 3 for name in ("conv_attention", "conv_circular")}
     eight = "seeds that solve it: `conv_attention` 5 of 5, `conv_circular` 5 of 5"
     many = "seeds that solve it with 64 pairs: `conv_attention` 3 of 3, `conv_circular` 3 of 3"
-    assert predictions.rows(skills, {}, {})[0][2:] == ["open", eight]
-    assert predictions.rows(skills, pairs, {})[0][2:] == ["holds", f"{eight}; {many}"]
+    assert predictions.rows({"skills": skills})[0][2:] == ["open", eight]
+    assert predictions.rows({"skills": skills, "recall_pairs": pairs})[0][2:] == ["holds", f"{eight}; {many}"]
 
 
 def test_predictions_with_a_bound_name_the_best_seed() -> None:
     equal = {"flops-conv_afno": [finding(0.14), finding(0.16)], "flops-conv_linear": [finding(0.15)]}
-    assert predictions.rows({}, {}, equal)[6][2:] == ["open", "best of all seeds, %: `conv_afno` 16.0"]
-    assert predictions.rows({}, {}, {})[1][2:] == ["open", ""]
+    assert predictions.rows({"recall_equal": equal})[6][2:] == [
+        "open",
+        "best of all seeds, %: `conv_afno` 16.0",
+    ]
+    assert predictions.rows({})[1][2:] == ["open", ""]
     pairs = {"64-conv_linear": [finding(0.51)]}
-    assert predictions.rows({}, pairs, {})[1][2:] == ["fails", "best of all seeds, %: `conv_linear` 51.0"]
+    assert predictions.rows({"recall_pairs": pairs})[1][2:] == [
+        "fails",
+        "best of all seeds, %: `conv_linear` 51.0",
+    ]

@@ -69,6 +69,7 @@ def test_the_share_of_seeds_that_solve_a_task_has_an_interval_and_a_step() -> No
 
 def test_the_chosen_rates_are_those_of_the_trials() -> None:
     assert rates.skill_rates(ROOT) == suite.RATES
+    assert rates.hybrid_rates(ROOT) == suite.HYBRID_RATES
 
 
 def test_the_best_rate_has_the_best_last_validation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
