@@ -51,10 +51,10 @@ TUNED = {
 RATES = {task: dict(zip(NETWORKS, rates.split(), strict=True)) for task, rates in TUNED.items()}
 # Those of the hybrids with another mixer than attention, in the order of HYBRIDS.
 HYBRID_TUNED = {
-    "recall": "8e-4 8e-4",
-    "fuzzy_recall": "8e-4 8e-4",
+    "recall": "8e-4 5e-3",
+    "fuzzy_recall": "5e-3 2e-3",
     "noisy_recall": "8e-4 8e-4",
-    "selective_copy": "8e-4 8e-4",
+    "selective_copy": "8e-4 2e-3",
 }
 HYBRID_RATES = {task: dict(zip(HYBRIDS, rates.split(), strict=True)) for task, rates in HYBRID_TUNED.items()}
 
