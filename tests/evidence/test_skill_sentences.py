@@ -1,5 +1,6 @@
 """Sentences on skills agree with the results."""
 
+from collections.abc import Sequence
 from statistics import mean
 
 from agreement import RESULTS, agree, page, parameters
@@ -8,8 +9,8 @@ from conftest import ROOT
 from evidence.pages.skill_predictions import MATRICES
 from evidence.pages.skills import guess_by_position, task_knobs
 from evidence.suite.cells import EVERY
-from evidence.suite.ledger import number, published, score
-from evidence.suite.skills import NETWORKS, PAIRS, RATES, SOLVED, TRIED, WIDE_HEADS
+from evidence.suite.ledger import Finding, number, published, score
+from evidence.suite.skills import HYBRID_TASKS, NETWORKS, PAIRS, RATES, SOLVED, TRIED, WIDE_HEADS
 from evidence.suite.statistics import welch_interval
 from launch import grid
 
@@ -165,6 +166,44 @@ def test_sentences_on_other_recall_compression_and_induction_agree_with_the_resu
         rest = [size for name, size in sizes.items() if name not in WIDE_HEADS]
         assert 2.45 < min(wide.values()) / max(rest) < max(wide.values()) / min(rest) < 4.65
     assert "networks with attention have 2.5 to 4.6 times as many parameters as the others" in text
+
+
+def test_sentences_on_hybrids_without_attention_agree_with_their_trials() -> None:
+    trials, tests = published(ROOT, "hybrid_rates"), published(ROOT, "skills")
+
+    def best(network: str) -> list[float]:
+        return [
+            max(number(trials[f"{task}-{network}-rate-{rate}"][0]["validation"][-1]) for rate in TRIED)
+            for task in HYBRID_TASKS
+        ]
+
+    def sizes(*groups: Sequence[Finding]) -> list[int]:
+        every = [each["parameters"] for group in groups for each in group]
+        return [round(size, -3) for size in (min(every), max(every))]
+
+    mixers = ("circular", "lambda")
+    worst = {name: 100 * min(best(f"long_conv+{name}")) for name in mixers}
+    short = [
+        solving(task) & {f"conv_{name}" for name in mixers} for task in ("fuzzy_recall", "selective_copy")
+    ]
+    agree(
+        page("docs/skill_results.md"),
+        {
+            "a validation accuracy of 100.0 % on each of the four tasks": round(worst["circular"], 1)
+            == 100.0,
+            "Lambda layers have at least 95.9 %": round(worst["lambda"], 1) == 95.9,
+            "neither mixer solves fuzzy recall or selective copying": short == [set(), set()],
+            "The hybrids without attention have 50,000 to 85,000 parameters": sizes(*trials.values())
+            == [50_000, 85_000],
+            "`long_conv+attention` has 179,000 to 210,000": sizes(
+                *(tests[f"{task}-long_conv+attention"] for task in HYBRID_TASKS)
+            )
+            == [179_000, 210_000],
+        },
+    )
+    agree(
+        page("docs/evidence.md"), {"have an accuracy above 95 % on recall, fuzzy": min(worst.values()) > 95}
+    )
 
 
 def test_sizes_of_the_networks_that_recall_on_engines_agree_with_their_configurations() -> None:

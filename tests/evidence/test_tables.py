@@ -168,6 +168,7 @@ def test_every_table_of_this_repository_can_be_made() -> None:
             "skills-recall",
             "skills-recall-equal",
             "skills-recall-pairs",
+            "skills-hybrids",
             "skill-predictions",
             "stability",
             "pretrained",
