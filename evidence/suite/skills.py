@@ -30,7 +30,7 @@ NETWORKS = {
 # Hybrids with another mixer than attention in the second block, and their core-hours. Of the tasks that
 # `long_conv+attention` solves, these are the four that most networks do not solve.
 HYBRIDS = {"long_conv+circular": 0.025, "long_conv+lambda": 0.013}
-HYBRID_TASKS = ("recall", "fuzzy_recall", "noisy_recall", "selective_copy")
+HYBRID_TASKS: tuple[str, ...] = ("recall", "fuzzy_recall", "noisy_recall", "selective_copy")
 TRIED = ("8e-4", "2e-3", "5e-3")  # learning rates
 SOLVED = 0.95  # accuracy from which a task counts as solved
 # Pairs of keys and values, and the length of the sequence. Task `recall` has 8 pairs.
