@@ -183,6 +183,13 @@ def test_sentences_on_hybrids_without_attention_agree_with_their_trials() -> Non
 
     mixers = ("circular", "lambda")
     worst = {name: 100 * min(best(f"long_conv+{name}")) for name in mixers}
+    finished = {name: [score(each) for each in group] for name, group in published(ROOT, "hybrids").items()}
+    circular, rest = (
+        [value for name, values in finished.items() if name.endswith(f"+{end}") for value in values]
+        for end in mixers
+    )
+    fuzzy = finished["fuzzy_recall-long_conv+lambda"]
+    rest = [value for value in rest if value not in fuzzy]
     short = [
         solving(task) & {f"conv_{name}" for name in mixers} for task in ("fuzzy_recall", "selective_copy")
     ]
@@ -192,6 +199,12 @@ def test_sentences_on_hybrids_without_attention_agree_with_their_trials() -> Non
             "a validation accuracy of 100.0 % on each of the four tasks": round(worst["circular"], 1)
             == 100.0,
             "Lambda layers have at least 95.9 %": round(worst["lambda"], 1) == 95.9,
+            "circular attention has an accuracy of at least 99.9 % on each task": min(circular) >= 0.999,
+            "Lambda layers solve recall, noisy recall and selective copying with each seed so far": min(rest)
+            >= SOLVED,
+            "fuzzy recall with two of three (91.4, 96.8 and 95.0 %)": [round(100 * x, 1) for x in fuzzy]
+            == [91.4, 96.8, 95.0]
+            and sum(x >= SOLVED for x in fuzzy) == 2,
             "neither mixer solves fuzzy recall or selective copying": short == [set(), set()],
             "The hybrids without attention have 50,000 to 85,000 parameters": sizes(*trials.values())
             == [50_000, 85_000],
@@ -201,9 +214,7 @@ def test_sentences_on_hybrids_without_attention_agree_with_their_trials() -> Non
             == [179_000, 210_000],
         },
     )
-    agree(
-        page("docs/evidence.md"), {"have an accuracy above 95 % on recall, fuzzy": min(worst.values()) > 95}
-    )
+    agree(page("docs/evidence.md"), {"also has an accuracy above 95 % on recall": min(worst.values()) > 95})
 
 
 def test_sizes_of_the_networks_that_recall_on_engines_agree_with_their_configurations() -> None:
