@@ -62,6 +62,8 @@ def test_sizes_of_pretrained_networks_agree_with_their_cells() -> None:
             ]
             == [1.55, 1.49, 1.36],
             "has matrices for 512 tokens, of which": {mixer["length"] for mixer in matrices} == {512},
+            # The entries have the variance 1 / 512, and 64 of them are summed.
+            "is about a third as large as for 512 tokens": 0.3 < (64 / 512) ** 0.5 < 0.4,
             "uses 1.40 of its 1.91 million parameters": [
                 round((found["linear-wiki-tiny"]["parameters"] - rest) / 1e6, 2) for rest in (unused, 0)
             ]

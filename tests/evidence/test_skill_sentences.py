@@ -160,12 +160,14 @@ def test_sentences_on_other_recall_compression_and_induction_agree_with_the_resu
         "docs/evidence.md"
     )
     assert "No network solves compression" in page("docs/evidence.md")
+    ratios = []
     for task in RATES:
         sizes = {name: groups[f"{task}-{name}"][0]["parameters"] for name in NETWORKS}
-        wide = {name: size for name, size in sizes.items() if name in WIDE_HEADS}
+        wide = [size for name, size in sizes.items() if name in WIDE_HEADS]
         rest = [size for name, size in sizes.items() if name not in WIDE_HEADS]
-        assert 2.45 < min(wide.values()) / max(rest) < max(wide.values()) / min(rest) < 4.65
-    assert "networks with attention have 2.5 to 4.6 times as many parameters as the others" in text
+        ratios += [min(wide) / max(rest), max(wide) / min(rest)]
+    assert (round(min(ratios), 1), round(max(ratios), 1)) == (2.6, 4.6)
+    assert "networks with attention have 2.6 to 4.6 times as many parameters as the others" in text
 
 
 def test_sentences_on_hybrids_without_attention_agree_with_their_trials() -> None:
@@ -184,12 +186,11 @@ def test_sentences_on_hybrids_without_attention_agree_with_their_trials() -> Non
     mixers = ("circular", "lambda")
     worst = {name: 100 * min(best(f"long_conv+{name}")) for name in mixers}
     finished = {name: [score(each) for each in group] for name, group in published(ROOT, "hybrids").items()}
+    fuzzy = finished.pop("fuzzy_recall-long_conv+lambda")
     circular, rest = (
         [value for name, values in finished.items() if name.endswith(f"+{end}") for value in values]
         for end in mixers
     )
-    fuzzy = finished["fuzzy_recall-long_conv+lambda"]
-    rest = [value for value in rest if value not in fuzzy]
     short = [
         solving(task) & {f"conv_{name}" for name in mixers} for task in ("fuzzy_recall", "selective_copy")
     ]

@@ -73,7 +73,25 @@ def test_the_compute_of_the_language_models_agrees_with_their_cells() -> None:
         f"and the {len(tables)} runs in the tables took {core_hours_of(tables):.1f}.": True,
     }
     agree(text, said)
-    agree(page("docs/evidence.md"), {"one pass over the 3.0 million tokens (with our tokenizer) of": True})
+    heads = {
+        name: configs[groups[f"{kind}-{name}"][0]["cell"]].model.mixer.heads
+        for kind in ("causal", "masked")
+        for name in ("attention", "circular")
+    }
+    rates = {name: configs[group[0]["cell"]].optim.learning_rate for name, group in groups.items()}
+    highest = [name for name, rate in rates.items() if name.startswith("causal") and rate == 0.008]
+    results = {
+        "one pass over the 3.0 million tokens (with our tokenizer) of": True,
+        "Attention has 4 heads of width 32 here, and circular attention has 8 heads of width 128": heads
+        == {"attention": 4, "circular": 8}
+        and {config.model.d for config in configs.values()} == {128},
+        "For masked tokens, the rate of attention is the lowest that was tried": rates["masked-attention"]
+        == min(rates.values())
+        == 0.001,
+        "it is the highest, as are those of three other mixers": "causal-attention" in highest
+        and len(highest) == 4,
+    }
+    agree(page("docs/evidence.md"), results)
 
 
 def core_hours_of(cells: Sequence[Finding]) -> float:
