@@ -53,6 +53,14 @@ def some_solve(every: Iterable[Scores]) -> bool | None:
     return False if all(each.complete for each in every if not each.solved) else None
 
 
+def none_solve(every: Iterable[Scores]) -> bool | None:
+    """Says whether no seed of any network solves a task; None if seeds are missing and none does."""
+    every = list(every)
+    if any(each.solved for each in every):
+        return False
+    return True if all(each.complete for each in every) else None
+
+
 def contrary(condition: bool | None) -> bool | None:
     """Returns whether a condition does not hold; None if that is open."""
     return None if condition is None else not condition
@@ -130,7 +138,10 @@ def rows(found: Mapping[str, Groups]) -> list[list[str]]:
     hybrids = on("recall", "long_conv+attention", "fourier+attention")
     lambdas = on("recall", "conv_lambda")
     copying, sorting = (on(task, "conv_attention", *MATRICES) for task in ("selective_copy", "sort"))
-    replaced = [each for task in HYBRID_TASKS for each in mixed(task, "long_conv+circular")]
+    replaced, doubled = (
+        [each for task in HYBRID_TASKS for each in mixed(task, name)]
+        for name in ("long_conv+circular", "long_conv")
+    )
     return [
         [
             "1",
@@ -187,6 +198,12 @@ def rows(found: Mapping[str, Groups]) -> list[list[str]]:
             verdict(contrary(some_solve(mixed("fuzzy_recall", "long_conv+lambda")))),
             mixed("fuzzy_recall", "long_conv+lambda"),
         ),
+        [
+            "11",
+            "After a long convolution, a second one cannot replace attention.",
+            verdict(none_solve(doubled)),
+            _solved_tasks(dict(zip(HYBRID_TASKS, doubled, strict=True))),
+        ],
     ]
 
 
