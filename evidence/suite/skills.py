@@ -52,12 +52,12 @@ TUNED = {
 RATES = {task: dict(zip(NETWORKS, rates.split(), strict=True)) for task, rates in TUNED.items()}
 # Those of HYBRIDS, in their order.
 HYBRID_TUNED = {
-    "recall": "8e-4 5e-3",
-    "fuzzy_recall": "5e-3 2e-3",
-    "noisy_recall": "8e-4 8e-4",
-    "selective_copy": "8e-4 2e-3",
+    "recall": "8e-4 5e-3 5e-3",
+    "fuzzy_recall": "5e-3 2e-3 5e-3",
+    "noisy_recall": "8e-4 8e-4 5e-3",
+    "selective_copy": "8e-4 2e-3 5e-3",
 }
-HYBRID_RATES = {task: dict(zip(HYBRIDS, rates.split(), strict=False)) for task, rates in HYBRID_TUNED.items()}
+HYBRID_RATES = {task: dict(zip(HYBRIDS, rates.split(), strict=True)) for task, rates in HYBRID_TUNED.items()}
 
 EPOCHS = 8  # of every network, 250 steps each
 # Epochs with the FLOPs that `conv_attention` has in 8, by the counts of evidence.suite.flops.

@@ -34,7 +34,7 @@ def test_lambda_layers_that_recall_once_contradict_their_prediction() -> None:
     skills = {"recall-conv_lambda": [finding(0.14), finding(0.97)]}
     row = predictions.rows({"skills": skills})[3]
     assert row == ["4", "Lambda layers do not recall.", "fails", "seeds that solve it: `conv_lambda` 1 of 2"]
-    assert [line[2] for line in predictions.rows({})] == ["open"] * 10
+    assert [line[2] for line in predictions.rows({})] == ["open"] * 11
 
 
 def test_hybrids_need_attention_behind_a_long_convolution_always_and_behind_fourier_once() -> None:
@@ -62,14 +62,26 @@ def test_hybrids_with_other_mixers_are_judged_by_their_own_tier() -> None:
     mixed = {f"{task}-long_conv+circular": [finding(1.0)] * 3 for task in HYBRID_TASKS}
     mixed["recall-long_conv+circular"] = [finding(1.0)] * 5
     mixed["fuzzy_recall-long_conv+lambda"] = [finding(0.94)] * 3
-    assert [row[2] for row in predictions.rows({"skills": mixed})[8:]] == ["open", "open"]
-    assert [row[2] for row in predictions.rows({"hybrids": mixed})[8:]] == ["holds", "holds"]
+    assert [row[2] for row in predictions.rows({"skills": mixed})[8:10]] == ["open", "open"]
+    assert [row[2] for row in predictions.rows({"hybrids": mixed})[8:10]] == ["holds", "holds"]
     mixed["recall-long_conv+circular"].pop()
     mixed["fuzzy_recall-long_conv+lambda"][0] = finding(0.95)
-    ninth, tenth = predictions.rows({"hybrids": mixed})[8:]
+    ninth, tenth = predictions.rows({"hybrids": mixed})[8:10]
     assert (ninth[2], tenth[2]) == ("open", "fails")
     counts = "`recall` 4 of 4, `fuzzy_recall` 3 of 3, `noisy_recall` 3 of 3, `selective_copy` 3 of 3"
     assert ninth[3] == f"seeds that solve each task: {counts}"
+
+
+def test_two_long_convolutions_solve_no_task_with_any_seed() -> None:
+    doubled = {f"{task}-long_conv": [finding(0.94)] * 3 for task in HYBRID_TASKS}
+    assert predictions.rows({"hybrids": doubled})[10][2] == "open"
+    doubled["recall-long_conv"] = [finding(0.94)] * 5
+    assert predictions.rows({"hybrids": doubled})[10][2] == "holds"
+    doubled["selective_copy-long_conv"] = [finding(0.95)]
+    eleventh = predictions.rows({"hybrids": doubled})[10]
+    assert eleventh[2] == "fails"
+    counts = "`recall` 0 of 5, `fuzzy_recall` 0 of 3, `noisy_recall` 0 of 3, `selective_copy` 1 of 1"
+    assert eleventh[3] == f"seeds that solve each task: {counts}"
 
 
 def test_copying_and_sorting_are_judged_by_means() -> None:
