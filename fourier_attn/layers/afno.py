@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.fields import from_data, not_an_option
+from fourier_attn.layers.padding import zero_padding
 from fourier_attn.layers.shared_tokens import BLOCKS, Shared
 from fourier_attn.ops.afno import spectral_mlp
 from fourier_attn.ops.arguments import takes_arrays
@@ -78,8 +79,7 @@ class AFNO(OnEngine):
             return self.param(f"{name}_kernel", init, (n, inputs, outputs, 2), jnp.float32), bias
 
         kernels, biases = zip(dense("in", p, h), dense("out", h, p), strict=True)
-        if mask is not None:
-            x = jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
+        x = zero_padding(x, mask)
         f = partial(
             spectral_mlp,
             threshold=self.threshold,

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float
 from fourier_attn.choices import check_choice
 from fourier_attn.layers.cache import Cursor, keep
 from fourier_attn.layers.fields import from_model, from_run, not_an_option
+from fourier_attn.layers.padding import zero_padding
 from fourier_attn.layers.shared_tokens import MIXED_FEATURES, TOKENS, Shared
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.dense import matrix_dot_general
@@ -18,15 +19,10 @@ from fourier_attn.ops.steps import mix_step
 from fourier_attn.ops.token_shares import exchange, give_back, shares
 
 
-def _real(x: Array, mask: Array | None) -> Array:
-    """Sets padded tokens to zero."""
-    return x if mask is None else jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
-
-
 def _tokens(x: Array, mask: Array | None, padding: str) -> Array:
     """Sets padded tokens to zero, unless `padding` is "tokens"."""
     check_choice("padding", padding, ("zero", "tokens"))
-    return _real(x, mask if padding == "zero" else None)
+    return zero_padding(x, mask if padding == "zero" else None)
 
 
 def _mix(layer: Any, x: Array, tokens: Array, features: Array | None, cursor: Cursor | None = None) -> Array:

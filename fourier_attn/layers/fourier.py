@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float
 from fourier_attn.choices import check_choice
 from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.fields import from_data, from_run, how_computed, not_an_option
+from fourier_attn.layers.padding import check_mask, check_trailing, zero_padding
 from fourier_attn.layers.shared_tokens import PAIRS, Shared
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.fourier import fourier_mix, fourier_mix_grid
@@ -55,7 +56,8 @@ class FourierMixing(OnEngine):
       padded positions have no meaning. "invariant" costs as much as "zero" if `lengths` has the padded length
       only.
     Raises: ValueError for an unknown norm, padding or method, for more tokens than the last of `lengths`, for
-      padding="invariant" or "own" with both an engine and a mask, and for a grid with a mask or an engine.
+      padding="invariant" or "own" with both an engine and a mask, for a grid with a mask or an engine, and
+      outside of compiled programs for padding before real tokens with "invariant" and "own".
     Source: Lee-Thorpe et al., FNet: Mixing Tokens with Fourier Transforms, arXiv 2105.03824.
     """
 
@@ -81,8 +83,8 @@ class FourierMixing(OnEngine):
         if self.grid:
             y = fourier_mix_grid(x, same_proportions(t, self.grid), features=self.features)
             return (y / t**0.5 if self.norm == "tokens" else y).astype(self.dtype)
-        if mask is not None and self.padding in ("zero", "invariant"):
-            x = jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
+        if self.padding in ("zero", "invariant"):
+            x = zero_padding(x, mask)
         engine, key = self.choose_engine(train)
         lengths = None
         known_lengths = ()
@@ -100,6 +102,9 @@ class FourierMixing(OnEngine):
 
     def _sized(self, x: Array, mask: Array | None) -> tuple[Array, Array | None]:
         """Returns the tokens, padded with zeros where that is needed, and the length of each transform."""
+        if mask is not None:
+            check_mask(x, mask)
+            check_trailing(mask, "let padding follow the real tokens, or use padding='zero'")
         if not self.lengths or self.padding == "own":
             return x, None if mask is None else mask.sum(-1)
         t, table = x.shape[1], np.asarray(self.lengths)

@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.fields import from_data, from_model, not_an_option
+from fourier_attn.layers.padding import zero_padding
 from fourier_attn.layers.shared_tokens import FEATURES, Shared
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.global_filter import bins, global_filter, resample_filter
@@ -60,8 +61,7 @@ class GlobalFilter(OnEngine):
             raise ValueError(f"length={self.length} and grid={self.grid} must be at least 1")
         shape = (*bins(stored), x.shape[-1], 2)
         filter = self.param("filter", nn.initializers.normal(0.02), shape, jnp.float32)
-        if mask is not None:
-            x = jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
+        x = zero_padding(x, mask)
         t = x.shape[-2]
         there = same_proportions(t, stored) if self.grid else (t,)
         filter = resample_filter(filter, stored, there)

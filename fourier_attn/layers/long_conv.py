@@ -12,6 +12,7 @@ from fourier_attn.layers.cache import Cursor, keep_last
 from fourier_attn.layers.causality import check_causal
 from fourier_attn.layers.engine_choice import OnEngine
 from fourier_attn.layers.fields import from_data, from_model, not_an_option
+from fourier_attn.layers.padding import zero_padding
 from fourier_attn.layers.shared_tokens import FEATURES, Shared
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.long_conv import check, long_convolve
@@ -91,8 +92,7 @@ class LongConvolution(OnEngine):
             return scale.astype(dtype) * nn.initializers.normal(1.0)(key, shape, dtype)
 
         kernel = self.param("kernel", init, (scale.shape[0], d), jnp.float32)
-        if mask is not None:
-            x = jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
+        x = zero_padding(x, mask)
         x = x.astype(self.dtype)
         if cursor is not None:
             window = keep_last(self, "last", x, cursor, mask, longest)

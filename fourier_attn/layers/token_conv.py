@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float
 from fourier_attn.layers.cache import Cursor, keep_last
 from fourier_attn.layers.causality import check_causal
 from fourier_attn.layers.fields import from_data, not_an_option
+from fourier_attn.layers.padding import zero_padding
 from fourier_attn.layers.shared_tokens import TOKENS, Shared
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.patches import same_proportions
@@ -76,7 +77,7 @@ class TokenConvolution(nn.Module):
         shape = (self.taps,) * (len(self.grid) or 1)
         taps = self.param("filter", _impulse, shape, jnp.float32, self.causal)
         grid = same_proportions(x.shape[-2], self.grid) if self.grid else None
-        real = x if mask is None else jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
+        real = zero_padding(x, mask)
         if cursor is not None:
             window = keep_last(self, "last", real.astype(self.dtype), cursor, mask, self.taps)
             if cursor.place is not None:

@@ -1,0 +1,55 @@
+"""Checks masks of real tokens, and sets padded tokens to zero."""
+
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array
+
+
+def zero_padding(x: Array, mask: Array | None) -> Array:
+    """Returns the tokens with padded ones set to zero.
+
+        y[i] = x[i] m_i         with m_i = 1 for a real token and 0 for padding
+
+        >>> zero_padding(jnp.ones((1, 3, 1)), jnp.array([[True, True, False]]))[0, :, 0]
+        Array([1., 1., 0.], dtype=float32)
+
+    Args:
+      x: the tokens (b, t, d).
+      mask: True for real tokens (b, t); None: all are real.
+    Raises: ValueError for a mask of another shape.
+    """
+    if mask is None:
+        return x
+    check_mask(x, mask)
+    return jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
+
+
+def check_mask(x: Array, mask: Array) -> None:
+    """Checks that a mask has a value for each token. Other shapes could be broadcast to other examples.
+
+    Args:
+      x: the tokens (b, t, d).
+      mask: True for real tokens (b, t).
+    Raises: ValueError for a mask of another shape.
+    """
+    if mask.shape != x.shape[:-1]:
+        raise ValueError(f"mask of shape {mask.shape} must be (b, t) = {x.shape[:-1]}, True for real tokens")
+
+
+def check_trailing(mask: Array, cure: str) -> None:
+    """Checks that padding follows the real tokens of each example, if the values of the mask are known.
+
+    In a compiled program they are not known, and nothing is checked. The same holds for masks of which other
+    processes have a part.
+
+    Args:
+      mask: True for real tokens (b, t).
+      cure: advice for the message.
+    Raises: ValueError for padding before a real token.
+    """
+    if isinstance(mask, Tracer) or not mask.is_fully_addressable:
+        return
+    values = np.asarray(mask)
+    if (values[:, 1:] & ~values[:, :-1]).any():
+        raise ValueError(f"mask has padding before real tokens; {cure}")
