@@ -231,6 +231,9 @@ def _fail(error: BaseException, code: int) -> int:
     lines = [line.strip() for line in message.strip().splitlines()] or [_place(error)]
     text = " ".join(line for line in lines if line)
     if causes.disk_full(error):
-        text = f"the disk is full ({text[:200]}); free some space, and resume with the same --workdir"
+        text = (
+            f"the disk is full ({text[:200]}); free some space, and repeat the command (a training resumes "
+            "with the same --workdir)"
+        )
     print("error:", text, file=sys.stderr)
     return code

@@ -177,7 +177,7 @@ rate = Rule("at least 0, below 1", lambda value: None if 0 <= value < 1 else "mu
 share = Rule("above 0, below 1", lambda value: None if 0 < value < 1 else "must lie between 0 and 1")
 rising = Rule(
     "positive numbers in rising order",
-    lambda value: None if is_rising(value) else "must be positive and increase",
+    lambda value: None if is_rising(value) else "must be whole positive numbers in rising order",
 )
 sizes = each("positive numbers", "must hold whole positive numbers", is_size)
 numbers = each("0 to 1", "must lie between 0 and 1", lambda n: type(n) in (int, float) and 0 <= n <= 1)

@@ -191,14 +191,19 @@ def train(config: Any) -> None:
     """Trains a new run, resumes an interrupted one, or extends a finished one."""
     import jax
 
+    from fourier_attn import config as configuration
     from fourier_attn.train import extend, run
     from fourier_attn.train.distributed import processes
-    from fourier_attn.train.rundir import config_file, fingerprints
+    from fourier_attn.train.rundir import config_file, fingerprints, workdir
 
     check_choices("--allow_drift", flags.FLAGS.allow_drift, fingerprints.DRIFT)
-    more = flags.FLAGS.extend
-    if more and (config is not None or not flags.FLAGS.workdir):
+    more, moved = flags.FLAGS.extend, {}
+    if more and not flags.FLAGS.workdir:
         raise ValueError(f"--extend={more} needs --workdir=DIR of a finished run, without --config")
+    if more and config is not None:  # only the places of the run's files may change
+        workdir.check(paths.given(flags.FLAGS.workdir), config)
+        values = config_file.flat(config.to_dict())
+        moved = {name: values[name] for name in config_flag.overridden() if name in config_file.MACHINE}
     if config is None and flags.FLAGS.workdir:  # resume with the configuration in the directory
         config = config_file.load(paths.given(flags.FLAGS.workdir))
     config = config or missing("--config=NAME:TASK, for example --config=fnet:imdb")
@@ -209,7 +214,7 @@ def train(config: Any) -> None:
         directory = paths.given(flags.FLAGS.workdir or processes.broadcast(new_workdir))
         with extend.taken_back(directory) if more and processes.is_primary() else nullcontext():
             if more:
-                config = extended(directory, more)
+                config = configuration.with_values(extended(directory, more), moved)
             keep_programs(config)
             run(config, directory, flags.FLAGS.allow_drift, flags.FLAGS.tracker)
 
@@ -228,6 +233,9 @@ def compile_for(config: Any) -> int:
     if config is None and flags.FLAGS.workdir:
         config = config_file.load(directory)
     config = config or missing("--config=NAME:TASK, for example --config=fnet:imdb")
+    output = flags.FLAGS.output and paths.given(flags.FLAGS.output)
+    if output:
+        paths.check_output(output, "--output")
     devices.check_compiler(target)
     environment = devices.environment(target)
     if not environment.items() <= os.environ.items():
@@ -236,8 +244,8 @@ def compile_for(config: Any) -> int:
         config = init_from.load(config, directory).config
     found = report.compile_for(config, target, flags.FLAGS.all_blocks)
     print("\n".join(report.lines(found, target)))
-    if flags.FLAGS.output:
-        report.save(found, target, paths.given(flags.FLAGS.output))
+    if output:
+        report.save(found, target, output)
     return 0 if found["fits"] else 2
 
 

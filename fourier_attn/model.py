@@ -1,6 +1,7 @@
 """Builds the model: an embedding, blocks with mixers, pooling, and a head."""
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
@@ -395,6 +396,13 @@ def register_mixer(name: str, mixer: type[nn.Module]) -> None:
 def _add_mixer(name: str, mixer: Any) -> None:
     if not (isinstance(mixer, type) and issubclass(mixer, nn.Module)):
         raise ValueError(f"the mixer {name!r} is {mixer!r}; give a class, a subclass of flax.linen.Module")
+    accepted = inspect.signature(mixer.__call__).parameters.values()
+    lacking = {"mask", "train"} - {parameter.name for parameter in accepted}
+    if lacking and all(parameter.kind != parameter.VAR_KEYWORD for parameter in accepted):
+        raise ValueError(
+            f"the mixer {name!r} takes no {' and '.join(sorted(lacking))}; define "
+            "__call__(self, x, *, mask=None, train=False)"
+        )
     known = MIXERS.get(name)
     if known is not None and (
         known.__module__.startswith("fourier_attn.") or known.__name__ != mixer.__name__

@@ -11,6 +11,9 @@ URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 # No escape works for all of them.
 UNSAFE = re.compile(r"[*?\[\\]|[^/]+:(?=/|$)")
 
+# Names, without their endings, of the files that a run writes into its directory.
+RUN_FILES = ("config", "confusion", "curves", "metrics", "predictions", "report", "tokenizer")
+
 
 def given(name: str | Path) -> Path:
     """Returns the path that a user gives, with `~` expanded, because no shell expands it after "=".
@@ -50,12 +53,28 @@ def stem(name: str | Path, option: str) -> Path:
     Args:
       name: the path that the user gave.
       option: name of the option for the message, for example "--out".
-    Raises: ValueError for a folder, like `.`, and as `given`.
+    Raises: ValueError for a folder, like `.`, for files of a run, and as `given`.
     """
     path = given(name)
     if path.name in ("", "..") or os.fspath(name).endswith("/"):
         raise ValueError(f"{option}={name} is a folder; add a name for the files, {option}={path / 'NAME'}")
+    check_output(path, option)
     return path
+
+
+def check_output(path: Path, option: str) -> None:
+    """Checks that a file to write is not one of the files that a run has written.
+
+    Args:
+      path: the file, with or without its ending.
+      option: name of the option for the message, for example "--output".
+    Raises: ValueError for a file of a run.
+    """
+    there = path.resolve()
+    if there.name.partition(".")[0] in RUN_FILES and (there.parent / "config.json").exists():
+        raise ValueError(
+            f"{option}={path} would overwrite a file of the run in {there.parent}; choose another name"
+        )
 
 
 def check_new(path: Path, cure: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 import pytest
 from conftest import run_here
@@ -16,6 +17,7 @@ from fourier_attn import config, main, model, plugins
 from fourier_attn.data import TASKS
 from fourier_attn.data.tasks import Task, register_task
 from fourier_attn.inference import export
+from fourier_attn.layers.encoder import Block
 from fourier_attn.model import MIXERS, register_mixer
 from fourier_attn.studies import compare
 from fourier_attn.studies.engine import robustness
@@ -85,6 +87,16 @@ class Twice(nn.Module):
         return self.times * x
 
 
+class Maskless(nn.Module):
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return x
+
+
+class Shrinking(nn.Module):
+    def __call__(self, x: jax.Array, *, mask: jax.Array | None = None, train: bool = False) -> jax.Array:
+        return x.mean((0, 1), keepdims=True)
+
+
 class NoDefault(nn.Module):
     times: int
     dtype: jnp.dtype = jnp.dtype("float32")
@@ -108,6 +120,7 @@ def test_knobs_are_the_fields() -> None:
         ("number", 3, "give a class"),
         ("plain", dict, "give a class"),
         ("none", NoDefault, "no default for its field times"),
+        ("maskless", Maskless, "takes no mask and train; define __call__"),
     ],
 )
 def test_what_is_no_mixer_is_refused(name: str, mixer: type, message: str) -> None:
@@ -116,6 +129,12 @@ def test_what_is_no_mixer_is_refused(name: str, mixer: type, message: str) -> No
 
 
 @pytest.mark.usefixtures("standard_promotion")
+def test_a_mixer_that_returns_another_shape_is_named() -> None:
+    """A smaller array would be broadcast into the sum, and mix the examples of a batch."""
+    with pytest.raises(ValueError, match=r"Shrinking returns an array of shape \(1, 1, 4\) for tokens"):
+        jax.eval_shape(lambda: Block(Shrinking, mlp=4).init(jax.random.key(0), jnp.ones((2, 3, 4))))
+
+
 def test_who_registers_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A configuration file that imports its class: that file registers, and both belong to the code."""
     where = {"layers_of_mine": "class Own(Twice):\n    pass\n"}

@@ -87,7 +87,7 @@ class Batches:
         if batch < 1:
             raise ValueError(f"data.batch={batch} must be at least 1")
         if list(buckets) != sorted(set(buckets)) or buckets[0] < 1:
-            raise ValueError(f"data.buckets={tuple(buckets)} must be positive and increase")
+            raise ValueError(f"data.buckets={tuple(buckets)} must be whole positive numbers in rising order")
         lengths = rows.lengths if isinstance(rows, PackedTokens) else np.array([len(row) for row in rows])
         if lengths.max() > buckets[-1]:
             raise ValueError(

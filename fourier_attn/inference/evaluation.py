@@ -101,6 +101,11 @@ def report_folder(output: str | Path | None, task: data.Task) -> Path | None:
         )
     if path.exists() and not path.is_dir():
         raise ValueError(f"--output={output} is a file; name a folder for the report")
+    if (path / "config.json").exists():
+        raise ValueError(
+            f"--output={output} is the directory of a run, whose own report would be overwritten; name "
+            "another folder"
+        )
     atomic.make_folder(path)
     return path
 

@@ -83,13 +83,19 @@ def predict_file(
     Raises: ValueError that names an invalid row, and for a run that cannot be used.
     """
     scored = None if target == "-" else _metrics_file(target)
-    for path in () if scored is None else (paths.given(target), scored):
+    outputs = () if scored is None else (paths.given(target), scored)
+    for path in outputs:
+        paths.check_output(path, "--output")
         if source not in STDIN and _same(paths.given(source), path):
             suffix = "" if path == paths.given(target) else f" (its scores, {path.name})"
             raise ValueError(
                 f"--output={target}{suffix} would overwrite the file of --input; choose another name"
             )
     predictor = Predictor.load(directory, devices=devices, long=long, sampling=sampling)
+    for name in ("train", "validation", "test"):
+        table = predictor.config.data[name]
+        if table and any(_same(paths.given(table), path) for path in outputs):
+            raise ValueError(f"--output={target} would overwrite data.{name} of the run; choose another name")
     tally = Tally(predictor.task, predictor.config.data.length)
     with _written(target) as out:
         for chunk in _chunks(_items(source, predictor, skip_bad, tally)):

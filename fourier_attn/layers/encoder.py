@@ -93,7 +93,13 @@ class Block(nn.Module):
         def mix(x: Array) -> Array:
             if cursor is not None:
                 return cache.mix(self, mixer, x, mask, cursor)
-            return drop(self.mixer_dropout)(mix_shared(mixer, x, mask=mask, train=train))
+            y = mix_shared(mixer, x, mask=mask, train=train)
+            if y.shape != x.shape:  # which the residual sum could broadcast
+                raise ValueError(
+                    f"the mixer {type(mixer).__name__} returns an array of shape {y.shape} for tokens of "
+                    f"shape {x.shape}; let it return the same shape"
+                )
+            return drop(self.mixer_dropout)(y)
 
         def think(x: Array) -> Array:
             hidden = ACTIVATIONS[self.activation](dense(self.mlp, name="mlp_in", **begin(x.shape[-1]))(x))

@@ -13,6 +13,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from absl import flags
@@ -39,10 +40,7 @@ def main(*directories: str) -> None:
     if not directories:
         raise ValueError("no directories are given; name some, like runs/*")
     out = paths.stem(flags.FLAGS.out, "--out") if flags.FLAGS.out else None
-    given = dict.fromkeys(paths.given(name).resolve() for name in directories)
-    trained = [directory for directory in given if (directory / "config.json").exists()]
-    if not trained:
-        raise ValueError(f"no run found in {', '.join(directories[:3])} (no config.json); train one first")
+    trained = _trained(directories)
     named = zip(trained, labels(trained), strict=True)
     runs = ordered([replace(summary(directory), run=name) for directory, name in named])
     for attribute in (lambda run: str(run.metric), lambda run: str(run.knobs.get("data.task"))):
@@ -66,6 +64,23 @@ def main(*directories: str) -> None:
             atomic.write(out.with_name(f"{out.name}{suffix}.csv"), written.getvalue())
         style.save(plot(runs), out.with_name(f"{out.name}.png"))
         print(f"written to {out}.csv{f', {out.name}-means.csv' if averages else ''} and {out.name}.png")
+
+
+def _trained(directories: Sequence[str]) -> list[Path]:
+    """Returns the directories that contain a run.
+
+    Raises: ValueError for a directory that does not exist, and if none contains a run.
+    """
+    given = dict.fromkeys(paths.given(name).resolve() for name in directories)
+    if absent := [directory for directory in given if not directory.exists()]:
+        raise ValueError(f"{absent[0]} does not exist; name directories of runs")
+    trained = [directory for directory in given if (directory / "config.json").exists()]
+    if not trained:
+        raise ValueError(f"no run found in {', '.join(directories[:3])} (no config.json); train one first")
+    if other := [str(directory) for directory in given if directory not in trained]:
+        more = f" and {len(other) - 3} more" if len(other) > 3 else ""
+        print(f"note: without a run (no config.json): {', '.join(other[:3])}{more}", file=sys.stderr)
+    return trained
 
 
 def ordered(runs: Sequence[Summary]) -> list[Summary]:

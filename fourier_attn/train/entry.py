@@ -16,7 +16,7 @@ from fourier_attn.train import class_loss, init_from, loop, memory, monitor
 from fourier_attn.train.distributed import processes, sharding, shared_tokens
 from fourier_attn.train.distributed.signals import Interrupted, StopSignals
 from fourier_attn.train.evaluate import summary
-from fourier_attn.train.rundir import trackers, workdir
+from fourier_attn.train.rundir import config_file, trackers, workdir
 from fourier_attn.train.summary import finished
 from fourier_attn.train.training_run import Run
 
@@ -72,7 +72,7 @@ def run(
         initial = processes.barrier(prepare, same=same)
         result = processes.broadcast(lambda: finished(directory))
         if result is not None:
-            tqdm.write(f"{directory} is finished. {summary(result)}")
+            _say_finished(directory, config, result)
             return result
 
         def take() -> None:
@@ -92,6 +92,16 @@ def run(
             if processes.is_primary():
                 workdir.undo(directory)
             raise
+
+
+def _say_finished(directory: Path, config: Config, result: dict[str, Any]) -> None:
+    """Prints the result of a finished run, and a note on tables that it has not read."""
+    tqdm.write(f"{directory} is finished. {summary(result)}")
+    if unread := config_file.moved_tables(directory, config):
+        tqdm.write(
+            f"note        {unread} was not read, because the run is finished; for other data, give a new "
+            "workdir, or use --mode=eval"
+        )
 
 
 def _self_pretrain(config: Config, directory: Path, allow_drift: Iterable[str], tracker: str) -> None:

@@ -70,7 +70,7 @@ def test_prefetching_changes_nothing(start: int) -> None:
     ("changes", "message"),
     [
         ({"batch": 0}, "data.batch=0 must be at least 1"),
-        ({"buckets": (4, 2, 8)}, "must be positive and increase"),
+        ({"buckets": (4, 2, 8)}, "must be whole positive numbers in rising order"),
         ({"buckets": (2, 4)}, "a row of 8 tokens exceeds"),
     ],
 )

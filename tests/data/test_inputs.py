@@ -30,6 +30,7 @@ FORMS = {
     "tsv": ("a.TSV", b'message\ttopic\na film, good\tx\na "dull" one\ty\n'),
     "jsonl": ("a.jsonl", JSON.encode()),
     "ndjson": ("a.ndjson", JSON.encode()),
+    "one column": ("a.csv", b'message\n"a film, good"\n"a ""dull"" one"\n'),
     "texts of json": ("a.json", "".join(json.dumps(text) + "\n" for text in TEXTS).encode()),
     "texts": ("a.txt", "\n".join([*TEXTS, "", " "]).encode()),
     "gz": ("a.csv.GZ", gzip.compress(CSV)),

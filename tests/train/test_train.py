@@ -1,3 +1,4 @@
+import errno
 import importlib
 import json
 import shutil
@@ -282,13 +283,23 @@ def test_directories_that_cannot_be_used(toy: config.Config, tmp_path: Path) -> 
         train.run(toy, tmp_path / "busy")
 
 
+def test_a_read_only_directory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_only(path: Path, *_: int) -> int:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    monkeypatch.setattr(workdir.os, "open", read_only)
+    said = f"workdir={tmp_path} cannot be written to \\(Read-only file system\\); give another directory"
+    with pytest.raises(ValueError, match=said), workdir.lock(tmp_path):
+        pass
+
+
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
         ("train.epochs", 0, "train.epochs=0 must be at least 1"),
         ("train.patience", -1, "train.patience=-1 must not be negative"),
         ("data.batch", 0, "data.batch=0 must be at least 1"),
-        ("data.buckets", (32, 16), "must be positive and increase"),
+        ("data.buckets", (32, 16), "must be whole positive numbers in rising order"),
         ("data.tokenizer", "letters", "data.tokenizer='letters' is unknown"),
         ("data.holdout", 1.0, "data.holdout=1.0 must lie between 0 and 1"),
         ("data.train_examples", -5, "data.train_examples=-5 must not be negative"),

@@ -95,9 +95,9 @@ def _format(path: Path, line: bytes, name: str, needed: Mapping[str, Sequence[st
     if kind := next((kind for magic, kind in MAGIC if line.startswith(magic)), ""):
         return kind
     text = line.decode("utf-8", "replace").strip()
-    if text.startswith("{"):
-        return ".jsonl"
-    return end if end == ".txt" else _format_of(text, name, needed)
+    if end == ".txt":
+        return end
+    return ".jsonl" if text.startswith("{") else _format_of(text, name, needed)
 
 
 def _format_of(text: str, name: str, needed: Mapping[str, Sequence[str]]) -> str:
@@ -112,7 +112,7 @@ def _format_of(text: str, name: str, needed: Mapping[str, Sequence[str]]) -> str
     if formats.SEPARATION.fullmatch(text):
         return ".csv"
     tabs, cells = text.split("\t"), formats.cells(text)
-    for kind, names in ((".tsv", tabs), (".csv", cells)):
+    for kind, names in ((".csv", cells), (".tsv", tabs)):  # one column is CSV, whose cells may be quoted
         if all(find_column(names, called) is not None for called in needed.values()):
             return kind
     if _is_json(text, str):

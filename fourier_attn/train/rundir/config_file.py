@@ -16,7 +16,7 @@ from fourier_attn.layers.fields import GRID, LENGTHS, POSITIONS
 from fourier_attn.train.monitor import metric_of
 
 # Options that may differ on another machine.
-MACHINE = ("data.dir", "data.train", "data.validation", "data.test", "train.mesh")
+MACHINE = ("data.dir", "data.train", "data.validation", "data.test", "train.mesh", "train.remat")
 # Options of the data that determine the inputs of a network and the names of its answers.
 ENCODING = (
     "task",
@@ -212,6 +212,13 @@ def differing(workdir: Path, config: Config) -> dict[str, tuple[Any, Any]]:
     pairs = {key: (recorded.get(key), current.get(key)) for key in sorted(recorded.keys() | current.keys())}
     differing = {key: (a, b) for key, (a, b) in pairs.items() if a != b and key not in free}
     return {key: values for key, values in differing.items() if not _fitted(key, current, config)}
+
+
+def moved_tables(workdir: Path, config: Config) -> str:
+    """Returns the tables that a run did not read at these paths, as NAME=VALUE; "" without any."""
+    recorded = load(workdir).data
+    names = [name for name in ("train", "validation", "test") if config.data[name] != recorded[name]]
+    return ", ".join(f"data.{name}={config.data[name]}" for name in names)
 
 
 def _same_files(workdir: Path, recorded: Mapping[str, Any], current: Mapping[str, Any]) -> set[str]:

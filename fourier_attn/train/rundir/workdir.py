@@ -79,21 +79,30 @@ def refuse_links(workdir: Path) -> None:
 
 
 @contextlib.contextmanager
+def _usable(workdir: Path, done: str) -> Iterator[None]:
+    """Turns an error of the file system into a ValueError, unless the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise ValueError(
+            f"workdir={workdir} cannot be {done} ({error.strerror}); give another directory"
+        ) from error
+
+
+@contextlib.contextmanager
 def lock(workdir: Path) -> Iterator[None]:
     """Locks the directory for this process; the system unlocks it when the process ends.
 
     Raises: ValueError if another process has locked it.
     """
-    try:
+    with _usable(workdir, "created"):
         atomic.make_folder(workdir)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise ValueError(
-            f"workdir={workdir} cannot be created ({error.strerror}); give another directory"
-        ) from error
     refuse_links(workdir)
-    with os.fdopen(os.open(workdir / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644), "w") as file:
+    with _usable(workdir, "written to"):
+        opened = os.open(workdir / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    with os.fdopen(opened, "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

@@ -1,0 +1,73 @@
+"""Outputs of commands: they do not replace the files of a run, nor its tables."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import run_here
+
+from fourier_attn import main, paths
+from fourier_attn.studies import compare
+
+
+@pytest.fixture
+def run(toy_run: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(toy_run, tmp_path / "run")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_names_of_a_runs_files_are_known(toy_run: Path) -> None:
+    names = {path.name.partition(".")[0] for path in toy_run.iterdir() if path.is_file()}
+    assert names - {""} == {*paths.RUN_FILES}
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "tokenizer.json", "metrics.jsonl", "predictions.jsonl", "curves.png"]
+)
+def test_an_output_does_not_replace_a_file_of_a_run(run: Path, name: str) -> None:
+    source = run.parent / "in.txt"
+    source.write_text("a fine film\n")
+    before = contents(run)
+    options = ("--mode=predict", f"--workdir={run}", f"--input={source}", f"--output={run / name}")
+    code, out, err = run_here(main, *options)
+    assert (code, out, err) == (
+        2,
+        "",
+        f"error: --output={run / name} would overwrite a file of the run in {run}; choose another name\n",
+    )
+    (run.parent / "link.jsonl").symlink_to(run / name)
+    code, _, err = run_here(main, *options[:3], f"--output={run.parent / 'link.jsonl'}")
+    assert (code, "would overwrite a file of the run" in err) == (2, True)
+    (run.parent / "link.jsonl").unlink()
+    assert contents(run) == before
+
+
+def test_a_report_or_a_picture_does_not_replace_those_of_a_run(run: Path) -> None:
+    source = run.parent / "in.csv"
+    source.write_text("text,label\na fine film,positive\n")
+    before = contents(run)
+    own, of_a_run = f"--output={run} is the directory of a run", "would overwrite a file of the run"
+    for options, said in (
+        ((f"--input={source}", "--mode=eval", f"--output={run}"), own),
+        (("--mode=eval", f"--output={run}"), own),
+        (("--mode=explain", "--text=fine", f"--output={run / 'report'}"), of_a_run),
+    ):
+        code, _, err = run_here(main, f"--workdir={run}", *options)
+        assert (code, said in err) == (2, True), err
+    code, _, err = run_here(compare, str(run), f"--out={run / 'metrics'}", arguments=True)
+    assert (code, "would overwrite a file of the run" in err) == (2, True)
+    assert contents(run) == before
+
+
+def test_a_path_without_a_run_is_no_part_of_a_comparison(toy_run: Path, tmp_path: Path) -> None:
+    code, out, err = run_here(compare, str(tmp_path / "nope"), str(toy_run), arguments=True)
+    assert (code, out, err) == (
+        2,
+        "",
+        f"error: {tmp_path / 'nope'} does not exist; name directories of runs\n",
+    )
+    code, out, err = run_here(compare, str(tmp_path), str(toy_run), arguments=True)
+    assert (code, err) == (0, f"note: without a run (no config.json): {tmp_path}\n")
