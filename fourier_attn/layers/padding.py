@@ -28,6 +28,8 @@ def zero_padding(x: Array, mask: Array | None) -> Array:
 def check_mask(x: Array, mask: Array) -> None:
     """Checks that a mask has a value for each token. Other shapes could be broadcast to other examples.
 
+        >>> check_mask(jnp.ones((2, 3, 1)), jnp.ones((2, 3), bool))
+
     Args:
       x: the tokens (b, t, d).
       mask: True for real tokens (b, t).
@@ -42,6 +44,8 @@ def check_trailing(mask: Array, cure: str) -> None:
 
     In a compiled program they are not known, and nothing is checked. The same holds for masks of which other
     processes have a part.
+
+        >>> check_trailing(jnp.array([[True, True, False]]), "use another mask")
 
     Args:
       mask: True for real tokens (b, t).
