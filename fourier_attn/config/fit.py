@@ -52,6 +52,15 @@ def fit_length(config: Config, kept: Sequence[str] = ()) -> Config:
     return _fill(config, POSITIONS, config.model.positions, kept=kept)
 
 
+def fit_padded_lengths(config: Config) -> Config:
+    """Returns a copy in which mixers know the padded lengths of the data, if the configuration says them.
+
+    Args:
+      config: the complete configuration, with an architecture that may come from weights for other data.
+    """
+    return _fill(copied(config), LENGTHS, expected_lengths(config.data))
+
+
 def fit_grid(config: Config) -> Config:
     """Returns a copy in which mixers know the grid of an image's patches.
 

@@ -98,6 +98,7 @@ def load(config: Config, directory: Path) -> InitialWeights:
     adopted, params, longer = _for_longer_texts(
         configuration.with_architecture(config, part.to_dict()), params
     )
+    adopted = configuration.fit_padded_lengths(adopted)  # those of the weights are of other data
     return InitialWeights(adopted, params, (*notes, *longer, head), tokenizer, fingerprints)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import published
 import pytest
 from conftest import configuration as load
-from conftest import final_state
+from conftest import final_state, shrink
 from conftest import small_family as small
 
 from fourier_attn import config, pretrained, train
@@ -19,6 +19,7 @@ from fourier_attn.family import family
 from fourier_attn.inference import evaluation, printed_answers, stream
 from fourier_attn.train import init_from, loop, metrics, training_run
 from fourier_attn.train.distributed import signals
+from fourier_attn.train.entry import check
 from fourier_attn.train.optimizer import build_optimizer
 from fourier_attn.train.rundir.metrics_log import read_lines
 from fourier_attn.train.step import make_init, make_keys, make_train_step
@@ -225,6 +226,19 @@ def test_low_precision_seeds_and_accumulation(texts: str, tmp_path: Path) -> Non
     assert len(result["mlm_loss_seeds"]) == 2
     assert np.isfinite(result["mlm_loss"])
     assert len(printed_answers.predict(tmp_path, "the cat [MASK] .")) == 5
+
+
+def test_fine_tuning_reads_longer_texts_than_the_run_that_it_starts_from(
+    toy_run: Path, few_reviews: str
+) -> None:
+    """The padded lengths of the mixers are those of the new data, and the table of positions grows."""
+    c = shrink(config.default(), few_reviews)
+    longer = 2 * c.data.length
+    c.data.length, c.data.buckets, c.init_from = longer, (), str(toy_run)
+    initial = init_from.load(c, toy_run.parent / "new")
+    assert initial.config.model.mixer.lengths == (longer,)
+    assert initial.config.model.positions == len(initial.params["encoder"]["positions"]) == longer
+    check(initial.config)
 
 
 @pytest.mark.parametrize(
