@@ -199,11 +199,11 @@ def train(config: Any) -> None:
     check_choices("--allow_drift", flags.FLAGS.allow_drift, fingerprints.DRIFT)
     more, moved = flags.FLAGS.extend, {}
     if more and not flags.FLAGS.workdir:
-        raise ValueError(f"--extend={more} needs --workdir=DIR of a finished run, without --config")
-    if more and config is not None:  # only the places of the run's files may change
+        raise ValueError(f"--extend={more} needs --workdir=DIR of a finished run")
+    if more and config is not None:  # the options may differ that may differ when a run is resumed
         workdir.check(paths.given(flags.FLAGS.workdir), config)
         values = config_file.flat(config.to_dict())
-        moved = {name: values[name] for name in config_flag.overridden() if name in config_file.MACHINE}
+        moved = {name: values[name] for name in config_file.RESUMABLE if name in values}
     if config is None and flags.FLAGS.workdir:  # resume with the configuration in the directory
         config = config_file.load(paths.given(flags.FLAGS.workdir))
     config = config or missing("--config=NAME:TASK, for example --config=fnet:imdb")

@@ -396,13 +396,6 @@ def register_mixer(name: str, mixer: type[nn.Module]) -> None:
 def _add_mixer(name: str, mixer: Any) -> None:
     if not (isinstance(mixer, type) and issubclass(mixer, nn.Module)):
         raise ValueError(f"the mixer {name!r} is {mixer!r}; give a class, a subclass of flax.linen.Module")
-    accepted = inspect.signature(mixer.__call__).parameters.values()
-    lacking = {"mask", "train"} - {parameter.name for parameter in accepted}
-    if lacking and all(parameter.kind != parameter.VAR_KEYWORD for parameter in accepted):
-        raise ValueError(
-            f"the mixer {name!r} takes no {' and '.join(sorted(lacking))}; define "
-            "__call__(self, x, *, mask=None, train=False)"
-        )
     known = MIXERS.get(name)
     if known is not None and (
         known.__module__.startswith("fourier_attn.") or known.__name__ != mixer.__name__
@@ -412,6 +405,14 @@ def _add_mixer(name: str, mixer: Any) -> None:
         empty = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if empty and field.name not in ("parent", "name"):
             raise ValueError(f"the mixer {name!r} has no default for its field {field.name}; give it one")
+    call = mixer.__call__  # without one of its own, a class has that of its metaclass, which is no function
+    accepted = inspect.signature(call).parameters.values() if inspect.isfunction(call) else ()
+    lacking = {"mask", "train"} - {parameter.name for parameter in accepted}
+    if lacking and all(parameter.kind != parameter.VAR_KEYWORD for parameter in accepted):
+        raise ValueError(
+            f"the mixer {name!r} must accept {' and '.join(sorted(lacking))}; define "
+            "__call__(self, x, *, mask=None, train=False)"
+        )
     MIXERS[name] = mixer
 
 

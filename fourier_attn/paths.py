@@ -11,8 +11,8 @@ URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 # No escape works for all of them.
 UNSAFE = re.compile(r"[*?\[\\]|[^/]+:(?=/|$)")
 
-# Names, without their endings, of the files that a run writes into its directory.
-RUN_FILES = ("config", "confusion", "curves", "metrics", "predictions", "report", "tokenizer")
+# Names of the files that a run writes into its directory, up to the first dot or hyphen.
+RUN_FILES = ("config", "confusion", "curves", "metrics", "predictions", "report", "tokenizer", "wandb")
 
 
 def given(name: str | Path) -> Path:
@@ -71,7 +71,8 @@ def check_output(path: Path, option: str) -> None:
     Raises: ValueError for a file of a run.
     """
     there = path.resolve()
-    if there.name.partition(".")[0] in RUN_FILES and (there.parent / "config.json").exists():
+    in_a_run = all((there.parent / name).exists() for name in ("config.json", "metrics.jsonl"))
+    if in_a_run and re.split("[.-]", there.name)[0] in RUN_FILES:
         raise ValueError(
             f"{option}={path} would overwrite a file of the run in {there.parent}; choose another name"
         )

@@ -92,6 +92,10 @@ class Maskless(nn.Module):
         return x
 
 
+class Silent(nn.Module):
+    times: int = 2
+
+
 class Shrinking(nn.Module):
     def __call__(self, x: jax.Array, *, mask: jax.Array | None = None, train: bool = False) -> jax.Array:
         return x.mean((0, 1), keepdims=True)
@@ -120,7 +124,8 @@ def test_knobs_are_the_fields() -> None:
         ("number", 3, "give a class"),
         ("plain", dict, "give a class"),
         ("none", NoDefault, "no default for its field times"),
-        ("maskless", Maskless, "takes no mask and train; define __call__"),
+        ("maskless", Maskless, "must accept mask and train; define __call__"),
+        ("silent", Silent, "must accept mask and train; define __call__"),
     ],
 )
 def test_what_is_no_mixer_is_refused(name: str, mixer: type, message: str) -> None:
@@ -128,13 +133,13 @@ def test_what_is_no_mixer_is_refused(name: str, mixer: type, message: str) -> No
         model._add_mixer(name, mixer)
 
 
-@pytest.mark.usefixtures("standard_promotion")
 def test_a_mixer_that_returns_another_shape_is_named() -> None:
     """A smaller array would be broadcast into the sum, and mix the examples of a batch."""
     with pytest.raises(ValueError, match=r"Shrinking returns an array of shape \(1, 1, 4\) for tokens"):
         jax.eval_shape(lambda: Block(Shrinking, mlp=4).init(jax.random.key(0), jnp.ones((2, 3, 4))))
 
 
+@pytest.mark.usefixtures("standard_promotion")
 def test_who_registers_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A configuration file that imports its class: that file registers, and both belong to the code."""
     where = {"layers_of_mine": "class Own(Twice):\n    pass\n"}

@@ -2,8 +2,9 @@
 
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array
+
+from fourier_attn.ops.arguments import known
 
 
 def zero_padding(x: Array, mask: Array | None) -> Array:
@@ -52,7 +53,7 @@ def check_trailing(mask: Array, cure: str) -> None:
       cure: advice for the message.
     Raises: ValueError for padding before a real token.
     """
-    if isinstance(mask, Tracer) or not mask.is_fully_addressable:
+    if not known(mask):
         return
     values = np.asarray(mask)
     if (values[:, 1:] & ~values[:, :-1]).any():

@@ -23,6 +23,17 @@ def check_causal(layer: Any) -> None:
         raise ValueError(f"causal=True needs a sequence, not grid={layer.grid}; set grid=()")
 
 
+def check_trailing(mask: jax.Array, cure: str) -> None:
+    """Refuses padding before real tokens, if the values of the mask are known."""
+    try:
+        with jax.ensure_compile_time_eval():
+            early = bool(jnp.any(mask[:, 1:] & ~mask[:, :-1]))
+    except jax.errors.ConcretizationTypeError:  # the mask is an argument of a compiled program
+        return
+    if early:
+        raise ValueError(f"mask has padding before real tokens; {cure}")
+
+
 def dense_initializers(initializer: str, inputs: int) -> dict[str, Any]:
     """Returns initializers of a dense layer: Flax's ("fan_in"), or $U(-1, 1) / sqrt(inputs)$ ("torch")."""
     check_choice("initializer", initializer, ("fan_in", "torch"))

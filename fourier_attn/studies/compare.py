@@ -77,9 +77,6 @@ def _trained(directories: Sequence[str]) -> list[Path]:
     trained = [directory for directory in given if (directory / "config.json").exists()]
     if not trained:
         raise ValueError(f"no run found in {', '.join(directories[:3])} (no config.json); train one first")
-    if other := [str(directory) for directory in given if directory not in trained]:
-        more = f" and {len(other) - 3} more" if len(other) > 3 else ""
-        print(f"note: without a run (no config.json): {', '.join(other[:3])}{more}", file=sys.stderr)
     return trained
 
 

@@ -16,7 +16,8 @@ from fourier_attn.layers.fields import GRID, LENGTHS, POSITIONS
 from fourier_attn.train.monitor import metric_of
 
 # Options that may differ on another machine.
-MACHINE = ("data.dir", "data.train", "data.validation", "data.test", "train.mesh", "train.remat")
+MACHINE = ("data.dir", "data.train", "data.validation", "data.test", "train.mesh")
+RESUMABLE = (*MACHINE, "train.remat")  # may also differ when a run is resumed or extended
 # Options of the data that determine the inputs of a network and the names of its answers.
 ENCODING = (
     "task",
@@ -208,16 +209,24 @@ def differing(workdir: Path, config: Config) -> dict[str, tuple[Any, Any]]:
     recorded, current = (
         flat(json.loads(json.dumps(with_absolute_paths(c).to_dict()))) for c in (load(workdir), config)
     )  # earlier versions wrote relative paths
-    free = {*FREE_KEYS, *_same_files(workdir, recorded, current)}
+    free = {*FREE_KEYS, *RESUMABLE, *_same_files(workdir, recorded, current)}
     pairs = {key: (recorded.get(key), current.get(key)) for key in sorted(recorded.keys() | current.keys())}
     differing = {key: (a, b) for key, (a, b) in pairs.items() if a != b and key not in free}
     return {key: values for key, values in differing.items() if not _fitted(key, current, config)}
 
 
 def moved_tables(workdir: Path, config: Config) -> str:
-    """Returns the tables that a run did not read at these paths, as NAME=VALUE; "" without any."""
-    recorded = load(workdir).data
-    names = [name for name in ("train", "validation", "test") if config.data[name] != recorded[name]]
+    """Returns the tables of a configuration that are not those of the run, as NAME=VALUE.
+
+    Without such tables, it returns "".
+
+    Args:
+      workdir: directory of the run.
+      config: the configuration, with absolute paths.
+    """
+    recorded = with_absolute_paths(load(workdir)).data  # earlier versions wrote relative paths
+    given = {name: config.data[name] for name in ("train", "validation", "test")}
+    names = [name for name, table in given.items() if table and table != recorded[name]]
     return ", ".join(f"data.{name}={config.data[name]}" for name in names)
 
 
