@@ -217,9 +217,10 @@ def _new(to: Path) -> Iterator[Path]:
     paths.check_new(to, "give a new folder, --to=DIR")
     try:
         atomic.make_folder(to.parent)
+        temporary = tempfile.TemporaryDirectory(dir=to.parent, prefix=f".{to.name}")
     except OSError as error:
         raise ValueError(f"to={to} cannot be written ({error.strerror}); give another folder") from error
-    with tempfile.TemporaryDirectory(dir=to.parent, prefix=f".{to.name}") as part:
+    with temporary as part:
         made = Path(part) / "made"
         made.mkdir()
         yield made

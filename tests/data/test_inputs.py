@@ -31,6 +31,7 @@ FORMS = {
     "jsonl": ("a.jsonl", JSON.encode()),
     "ndjson": ("a.ndjson", JSON.encode()),
     "one column": ("a.csv", b'message\n"a film, good"\n"a ""dull"" one"\n'),
+    "commas": ("commas", b'message\na film, good\n"a ""dull"" one"\n'),
     "texts of json": ("a.json", "".join(json.dumps(text) + "\n" for text in TEXTS).encode()),
     "texts": ("a.txt", "\n".join([*TEXTS, "", " "]).encode()),
     "gz": ("a.csv.GZ", gzip.compress(CSV)),
@@ -63,6 +64,12 @@ def test_a_file_a_pipe_and_standard_input(form: str, tmp_path: Path, monkeypatch
     for source in ("-", "/dev/stdin"):
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(contents)))
         assert found(source) == TEXTS
+
+
+def test_lines_of_a_txt_file_are_texts_even_if_they_begin_with_a_brace(tmp_path: Path) -> None:
+    lines = ['{"message": "a"}', "{b} c"]
+    (tmp_path / "a.txt").write_text("\n".join(lines))
+    assert found(tmp_path / "a.txt") == lines
 
 
 def test_columns_of_arrow(tmp_path: Path) -> None:

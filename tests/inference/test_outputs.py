@@ -1,12 +1,15 @@
 """Outputs of commands: they do not replace the files of a run, nor its tables."""
 
+import errno
+import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
 from conftest import run_here
 
-from fourier_attn import main, paths
+from fourier_attn import export, main, paths
 from fourier_attn.studies import compare
 
 
@@ -25,7 +28,7 @@ def test_the_names_of_a_runs_files_are_known(toy_run: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["config.json", "tokenizer.json", "metrics.jsonl", "predictions.jsonl", "curves.png"]
+    "name", ["config.json", "tokenizer.json", "metrics.jsonl", "predictions.jsonl", "curves.png", "CoLA.tsv"]
 )
 def test_an_output_does_not_replace_a_file_of_a_run(run: Path, name: str) -> None:
     source = run.parent / "in.txt"
@@ -69,3 +72,13 @@ def test_a_missing_directory_is_not_left_out_of_a_comparison(toy_run: Path, tmp_
         "",
         f"error: {tmp_path / 'nope'} does not exist; name directories of runs\n",
     )
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> str:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(tempfile, "mkdtemp", refused)
+    code, _, err = run_here(export, f"--workdir={run}", f"--to={run.parent / 'new'}")
+    said = f"error: to={run.parent / 'new'} cannot be written (Read-only file system); give another folder\n"
+    assert (code, err) == (2, said)

@@ -108,6 +108,22 @@ def test_a_file_computes_what_the_layer_does(name: str, fields: dict) -> None:
             jax.tree.map(partial(np.testing.assert_allclose, rtol=0, atol=1e-6 * size), a, b)
 
 
+@pytest.mark.parametrize("name", MIXERS)
+def test_a_file_takes_masks_of_numpy_also_within_a_program(name: str) -> None:
+    """Then the values of the mask are known, and those of the tokens are not."""
+    fields = CASES[name][0]
+    layer, x = written(name)(**fields), normal(2, 15, 10)
+    mask = np.arange(15) < np.array([[15], [4]])
+    params = drawn(layer, x)
+    results = (
+        layer.apply(params, x, mask=mask),
+        *(jax.jit(lambda x, m=m: layer.apply(params, x, mask=m))(x) for m in (mask, jnp.asarray(mask))),
+    )
+    first, *others = (np.where(mask[..., None], y, 0) for y in results)
+    for other in others:
+        np.testing.assert_allclose(other, first, rtol=0, atol=1e-6 * np.abs(first).max())
+
+
 def test_a_file_computes_in_bfloat16_as_the_layer_does() -> None:
     """Without promotion of dtypes; they may differ by a few roundings, each of a relative size of 2^-9."""
     fields = {"heads": 5, "context": 4, "norm": "none", "dtype": jnp.dtype("bfloat16")} | CAUSAL

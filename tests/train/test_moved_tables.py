@@ -1,5 +1,6 @@
 """Runs whose table has moved, is missing, or is another one."""
 
+import contextlib
 import csv
 from pathlib import Path
 
@@ -46,6 +47,11 @@ def test_a_finished_run_reads_no_other_table_and_is_extended_with_a_moved_one(
         assert (code, "is finished" in out) == (0, True)
         assert f"note        data.train={moved} was not read, because the run is finished" in out
     assert "was not read" not in said()[1]
+    with contextlib.chdir(tmp_path):  # earlier versions wrote relative paths
+        written = (run / "config.json").read_text()
+        (run / "config.json").write_text(written.replace(str(file), file.name))
+        assert config_file.moved_tables(run, config.with_absolute_paths(config_file.load(run))) == ""
+        (run / "config.json").write_text(written)
     code, _, err = said("--extend=1")
     assert (code, f"{file} does not exist" in err) == (2, True)
     code, _, err = said("--extend=1", f"--config.data.train={moved}", "--config.data.batch=7")

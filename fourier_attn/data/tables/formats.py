@@ -19,6 +19,7 @@ COLUMNAR = (".parquet", ".arrow")
 PACKED = (".gz", ".xz")
 WHITE = " \t\n\r\v\f"  # lines with only these characters are empty
 BATCH = 4096  # number of rows of a batch of Parquet
+COLUMN = ".column"  # one column, whose cells may be quoted: CSV in which commas separate nothing
 SEPARATORS = (";", "\t", "|")  # in a .csv without a comma in its first line, as spreadsheets may write it
 SEPARATION = re.compile(r'"?sep=(.)"?')  # a line with the separator, which spreadsheets write first
 
@@ -59,7 +60,7 @@ def separated(file: Any, name: str, end: str) -> Iterator[Row]:
     Args:
       file: the open file.
       name: its name, for messages.
-      end: ".csv" or ".tsv".
+      end: ".csv", ".tsv" or `COLUMN`.
     Raises: ValueError for a file that is not such a table.
     """
     csv.field_size_limit(files.TEXT)  # the limit of any line; Python's default is 131,072 characters
@@ -71,7 +72,9 @@ def separated(file: Any, name: str, end: str) -> Iterator[Row]:
     if end == ".tsv":
         reader = csv.reader(_chain(first, lines), delimiter="\t", quoting=csv.QUOTE_NONE)
     else:
-        reader = csv.reader(_chain(first, lines), strict=True, delimiter=separator)
+        reader = csv.reader(
+            _chain(first, lines), strict=True, delimiter="\x1f" if end == COLUMN else separator
+        )
     try:
         for cells in reader:
             number, line = line + skipped + 1, reader.line_num

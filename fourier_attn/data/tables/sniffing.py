@@ -112,7 +112,9 @@ def _format_of(text: str, name: str, needed: Mapping[str, Sequence[str]]) -> str
     if formats.SEPARATION.fullmatch(text):
         return ".csv"
     tabs, cells = text.split("\t"), formats.cells(text)
-    for kind, names in ((".csv", cells), (".tsv", tabs)):  # one column is CSV, whose cells may be quoted
+    if len(tabs) == len(cells) == 1 == len(needed) and find_column(cells, next(iter(needed.values()))):
+        return formats.COLUMN
+    for kind, names in ((".tsv", tabs), (".csv", cells)):
         if all(find_column(names, called) is not None for called in needed.values()):
             return kind
     if _is_json(text, str):
