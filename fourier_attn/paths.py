@@ -13,6 +13,7 @@ UNSAFE = re.compile(r"[*?\[\\]|[^/]+:(?=/|$)")
 
 # Names of the files that a run writes into its directory, up to the first dot or hyphen.
 RUN_FILES = ("config", "confusion", "curves", "metrics", "predictions", "report", "tokenizer", "wandb")
+SUBMISSIONS = ("CoLA", "MNLI", "MRPC", "QNLI", "QQP", "RTE", "SST", "STS", "WNLI")  # those for GLUE, likewise
 
 
 def given(name: str | Path) -> Path:
@@ -72,8 +73,7 @@ def check_output(path: Path, option: str) -> None:
     """
     there = path.resolve()
     in_a_run = all((there.parent / name).exists() for name in ("config.json", "metrics.jsonl"))
-    submission = there.suffix == ".tsv"  # of GLUE
-    if in_a_run and (submission or re.split("[.-]", there.name)[0] in RUN_FILES):
+    if in_a_run and re.split("[.-]", there.name)[0] in (*RUN_FILES, *SUBMISSIONS):
         raise ValueError(
             f"{option}={path} would overwrite a file of the run in {there.parent}; choose another name"
         )

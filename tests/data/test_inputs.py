@@ -72,6 +72,16 @@ def test_lines_of_a_txt_file_are_texts_even_if_they_begin_with_a_brace(tmp_path:
     assert found(tmp_path / "a.txt") == lines
 
 
+def test_a_stream_with_one_column_has_no_tabs_and_closes_its_quotes(tmp_path: Path) -> None:
+    (tmp_path / "unnamed").write_text("message\nbad\t0\n")
+    [row] = read_inputs(tmp_path / "unnamed", ASKED, optional=("label",))
+    assert row.error.startswith("has 2 columns instead of the 1 of the first line")
+    for line in ('"Great" film', '"Great film'):
+        (tmp_path / "unnamed").write_text(f"message\n{line}\n")
+        with pytest.raises(ValueError, match="line 2 is not a valid row .*, or send JSON lines"):
+            [*read_inputs(tmp_path / "unnamed", ASKED, optional=("label",))]
+
+
 def test_columns_of_arrow(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import ipc, parquet

@@ -11,6 +11,7 @@ import pytest
 from conftest import run_here
 
 from fourier_attn import main, paths
+from fourier_attn.data.sources import glue
 from fourier_attn.inference import export
 from fourier_attn.studies import compare
 
@@ -27,6 +28,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_the_names_of_a_runs_files_are_known(toy_run: Path) -> None:
     names = {path.name.partition(".")[0] for path in toy_run.iterdir() if path.is_file()}
     assert names - {""} == {*paths.RUN_FILES} - {"wandb"}
+    files = [file for task in glue.GLUE.values() for file in task.submissions]
+    assert {re.split("[.-]", file)[0] for file in files} == {*paths.SUBMISSIONS}
+    paths.check_output(toy_run / "mine.tsv", "--output")
 
 
 @pytest.mark.parametrize(

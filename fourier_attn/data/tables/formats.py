@@ -19,7 +19,7 @@ COLUMNAR = (".parquet", ".arrow")
 PACKED = (".gz", ".xz")
 WHITE = " \t\n\r\v\f"  # lines with only these characters are empty
 BATCH = 4096  # number of rows of a batch of Parquet
-COLUMN = ".column"  # one column, whose cells may be quoted: CSV in which commas separate nothing
+COLUMN = ".column"  # one column: TSV whose cells may be quoted as in CSV
 SEPARATORS = (";", "\t", "|")  # in a .csv without a comma in its first line, as spreadsheets may write it
 SEPARATION = re.compile(r'"?sep=(.)"?')  # a line with the separator, which spreadsheets write first
 
@@ -72,9 +72,8 @@ def separated(file: Any, name: str, end: str) -> Iterator[Row]:
     if end == ".tsv":
         reader = csv.reader(_chain(first, lines), delimiter="\t", quoting=csv.QUOTE_NONE)
     else:
-        reader = csv.reader(
-            _chain(first, lines), strict=True, delimiter="\x1f" if end == COLUMN else separator
-        )
+        separator = "\t" if end == COLUMN else separator
+        reader = csv.reader(_chain(first, lines), strict=True, delimiter=separator)
     try:
         for cells in reader:
             number, line = line + skipped + 1, reader.line_num
@@ -97,7 +96,7 @@ def separated(file: Any, name: str, end: str) -> Iterator[Row]:
     except csv.Error as error:
         raise ValueError(
             f"{name}, line {line + skipped + 1} is not a valid row ({error}); double the quotes inside a "
-            "quoted text, and close each quote"
+            f"quoted text, and close each quote{', or send JSON lines' if end == COLUMN else ''}"
         ) from error
 
 

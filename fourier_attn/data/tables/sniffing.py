@@ -112,7 +112,8 @@ def _format_of(text: str, name: str, needed: Mapping[str, Sequence[str]]) -> str
     if formats.SEPARATION.fullmatch(text):
         return ".csv"
     tabs, cells = text.split("\t"), formats.cells(text)
-    if len(tabs) == len(cells) == 1 == len(needed) and find_column(cells, next(iter(needed.values()))):
+    [first, *others] = needed.values()
+    if len(tabs) == len(cells) == 1 and not others and find_column(cells, first) is not None:
         return formats.COLUMN
     for kind, names in ((".tsv", tabs), (".csv", cells)):
         if all(find_column(names, called) is not None for called in needed.values()):
