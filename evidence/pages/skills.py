@@ -33,7 +33,7 @@ def equal_table(results: Results) -> str:
 
 
 def hybrids_table(results: Results) -> str:
-    """Tabulates the hybrids with a long convolution in the first block, whose second block differs."""
+    """Tabulates the networks with a long convolution in the first block, whose second block differs."""
     return hybrid_accuracies({**published(results.root, "skills"), **published(results.root, "hybrids")})
 
 
@@ -57,7 +57,7 @@ def accuracies(groups: Groups) -> str:
 
 
 def hybrid_accuracies(groups: Groups) -> str:
-    """Tabulates parameters and test accuracies of hybrids with a long convolution: networks by tasks.
+    """Tabulates sizes and test accuracies of networks that begin with a long convolution, by task.
 
     Args:
       groups: the findings of each "TASK-NETWORK".

@@ -79,7 +79,7 @@ def test_a_stream_with_one_column_has_no_tabs_and_closes_its_quotes(tmp_path: Pa
     for line in ('"Great" film', '"Great film'):
         (tmp_path / "unnamed").write_text(f"message\n{line}\n")
         with pytest.raises(ValueError, match="line 2 is not a valid row .*, or send JSON lines"):
-            [*read_inputs(tmp_path / "unnamed", ASKED, optional=("label",))]
+            list(read_inputs(tmp_path / "unnamed", ASKED, optional=("label",)))
 
 
 def test_columns_of_arrow(tmp_path: Path) -> None:
