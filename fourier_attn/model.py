@@ -405,7 +405,7 @@ def _add_mixer(name: str, mixer: Any) -> None:
         empty = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if empty and field.name not in ("parent", "name"):
             raise ValueError(f"the mixer {name!r} has no default for its field {field.name}; give it one")
-    call = mixer.__call__  # without one of its own, a class has that of its metaclass, which is no function
+    call = mixer.__call__  # without one of its own, a class has that of its metaclass, not a function
     accepted = inspect.signature(call).parameters.values() if inspect.isfunction(call) else ()
     lacking = {"mask", "train"} - {parameter.name for parameter in accepted}
     if lacking and all(parameter.kind != parameter.VAR_KEYWORD for parameter in accepted):
