@@ -52,6 +52,19 @@ if jax.__version_info__ < (0, 11):
 ROOT = Path(__file__).parent.parent
 SHARED = Path(os.environ.get("FOURIER_ATTN_DATA", ROOT.parent / "shared" / "data"))
 
+# Options of a small network on a table of one's own, which --config.data.train names.
+OWN_TABLE = (
+    "--config=configs/fnet.py:files",
+    "--config.train.epochs=1",
+    "--config.data.length=16",
+    "--config.data.buckets=()",
+    "--config.data.tokenizer=words",
+    "--config.model.positions=16",
+    "--config.model.depth=1",
+    "--config.model.d=8",
+    "--config.model.mlp=16",
+)
+
 
 def normal(*shape: int, seed: int = 0) -> jax.Array:
     """Returns standard normal numbers from NumPy, because JAX would compile a program for every shape."""

@@ -101,7 +101,7 @@ def report_folder(output: str | Path | None, task: data.Task) -> Path | None:
         )
     if path.exists() and not path.is_dir():
         raise ValueError(f"--output={output} is a file; name a folder for the report")
-    if (path / "config.json").exists():
+    if is_run(path):
         raise ValueError(
             f"--output={output} is the directory of a run, whose own report would be overwritten; name "
             "another folder"

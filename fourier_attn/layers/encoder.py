@@ -94,7 +94,7 @@ class Block(nn.Module):
             if cursor is not None:
                 return cache.mix(self, mixer, x, mask, cursor)
             y = mix_shared(mixer, x, mask=mask, train=train)
-            if y.shape != x.shape:  # which the residual sum could broadcast
+            if y.shape != x.shape:  # the residual sum could broadcast it
                 raise ValueError(
                     f"the mixer {type(mixer).__name__} returns an array of shape {y.shape} for tokens of "
                     f"shape {x.shape}; let it return the same shape"

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import final_state, run_here, shrink
+from conftest import OWN_TABLE, final_state, run_here, shrink
 
 from fourier_attn import config, data, main, train
 from fourier_attn.data.tables import user_tables
@@ -246,19 +246,6 @@ def test_a_run_keeps_its_classes_and_refuses_changed_files(tmp_path: Path) -> No
         train.run(first, tmp_path / "run")
 
 
-SMALL = (
-    "--config=configs/fnet.py:files",
-    "--config.train.epochs=1",
-    "--config.data.length=16",
-    "--config.data.buckets=()",
-    "--config.data.tokenizer=words",
-    "--config.model.positions=16",
-    "--config.model.depth=1",
-    "--config.model.d=8",
-    "--config.model.mlp=16",
-)
-
-
 def test_a_run_is_judged_by_rows_that_it_has_not_learned(tmp_path: Path) -> None:
     """By its own, wherever they are now; or by a table that is named for the test."""
     file, run = tmp_path / "a.csv", tmp_path / "run"
@@ -268,13 +255,13 @@ def test_a_run_is_judged_by_rows_that_it_has_not_learned(tmp_path: Path) -> None
     def said(*words: str) -> tuple[int, str, str]:
         return run_here(main, f"--workdir={run}", *words)
 
-    assert said(*SMALL, f"--config.data.train={file}")[0] == 0
+    assert said(*OWN_TABLE, f"--config.data.train={file}")[0] == 0
     code, judged, _ = said("--mode=eval")
     assert code == 0
     moved = tmp_path / "moved" / "a.csv"
     moved.parent.mkdir()
     file.rename(moved)
-    there = ("--mode=eval", *SMALL, f"--config.data.train={moved}")
+    there = ("--mode=eval", *OWN_TABLE, f"--config.data.train={moved}")
     assert said(*there)[:2] == (0, judged)
 
     new = table(tmp_path / "new.csv", ("text", "label"), [(text, "x") for text in texts(5)])

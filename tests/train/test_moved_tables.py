@@ -4,23 +4,11 @@ import contextlib
 import csv
 from pathlib import Path
 
-from conftest import run_here
+from conftest import OWN_TABLE, run_here
 
 from fourier_attn import config, main
 from fourier_attn.train.rundir import config_file, program_cache
 from fourier_attn.train.rundir.metrics_log import read_lines
-
-SMALL = (
-    "--config=configs/fnet.py:files",
-    "--config.train.epochs=1",
-    "--config.data.length=16",
-    "--config.data.buckets=()",
-    "--config.data.tokenizer=words",
-    "--config.model.positions=16",
-    "--config.model.depth=1",
-    "--config.model.d=8",
-    "--config.model.mlp=16",
-)
 
 
 def table(path: Path) -> Path:
@@ -40,9 +28,9 @@ def test_a_finished_run_reads_no_other_table_and_is_extended_with_a_moved_one(
     def said(*words: str) -> tuple[int, str, str]:
         return run_here(main, f"--workdir={run}", *words)
 
-    assert said(*SMALL, f"--config.data.train={file}")[0] == 0
+    assert said(*OWN_TABLE, f"--config.data.train={file}")[0] == 0
     moved = file.rename(table(tmp_path / "b" / "a.csv"))
-    for words in ((*SMALL, f"--config.data.train={moved}"), (f"--config.data.train={moved}",)):
+    for words in ((*OWN_TABLE, f"--config.data.train={moved}"), (f"--config.data.train={moved}",)):
         code, out, _ = said(*words)
         assert (code, "is finished" in out) == (0, True)
         assert f"note        data.train={moved} was not read, because the run is finished" in out
@@ -70,7 +58,7 @@ def test_a_wrong_path_of_a_table_leaves_nothing_behind(tmp_path: Path) -> None:
         ((f"--config.data.train={nope}",), f"{nope} does not exist"),
         ((), "data.task='files' needs --config.data.train=FILE.csv"),
     ):
-        code, _, err = run_here(main, *SMALL, f"--workdir={run}", *words)
+        code, _, err = run_here(main, *OWN_TABLE, f"--workdir={run}", *words)
         assert (code, message in err) == (2, True), err
     settings = config.default("fourier", "files").data
     for name in ("", nope):
@@ -78,3 +66,5 @@ def test_a_wrong_path_of_a_table_leaves_nothing_behind(tmp_path: Path) -> None:
         assert program_cache.folder(settings) is None
     assert [*tmp_path.iterdir()] == [wrong]
     assert not [*wrong.iterdir()]
+    settings.train = str(wrong)  # a table may be a folder of several files
+    assert program_cache.folder(settings) is not None

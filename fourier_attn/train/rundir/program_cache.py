@@ -28,7 +28,7 @@ def folder(config: DataConfig, say: Callable[[str], None] = lambda line: None) -
       config: the `data` part of the configuration.
       say: prints the reason if the folder is not in the data directory; default: nothing.
     """
-    if config.task == "files" and not (config.train and paths.given(config.train).is_file()):
+    if config.task == "files" and not (config.train and paths.given(config.train).exists()):
         return None  # reading the table reports what is wrong, and no folder is made beside a wrong path
     data, own = kept.root(config).resolve(), _own_cache()
     if not data.is_dir():
