@@ -79,6 +79,17 @@ def check_output(path: Path, option: str) -> None:
         )
 
 
+def is_in(path: Path, place: Path) -> bool:
+    """Returns whether a file is a place, or in the folder that is that place, by whatever name of either.
+
+    Args:
+      path: the file, which may be missing.
+      place: a file or a folder.
+    """
+    there = path.resolve()
+    return place.exists() and any(each.exists() and each.samefile(place) for each in (there, *there.parents))
+
+
 def check_new(path: Path, cure: str) -> None:
     """Checks that nothing exists yet at a path that will be written.
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from fourier_attn import atomic, paths
 from fourier_attn.data import Task
+from fourier_attn.data.own_files import knob_of
 from fourier_attn.data.tables import tagged
 from fourier_attn.data.tables.files import ending
 from fourier_attn.data.tables.inputs import STDIN, Input, read_inputs
@@ -86,16 +87,15 @@ def predict_file(
     outputs = () if scored is None else (paths.given(target), scored)
     for path in outputs:
         paths.check_output(path, "--output")
-        if source not in STDIN and _same(paths.given(source), path):
+        if source not in STDIN and path.exists() and paths.is_in(path, paths.given(source)):
             suffix = "" if path == paths.given(target) else f" (its scores, {path.name})"
             raise ValueError(
-                f"--output={target}{suffix} would overwrite the file of --input; choose another name"
+                f"--output={target}{suffix} would overwrite a file of --input; choose another name"
             )
     predictor = Predictor.load(directory, devices=devices, long=long, sampling=sampling)
-    for name in ("train", "validation", "test"):
-        table = predictor.config.data[name]
-        if table and any(_same(paths.given(table), path) for path in outputs):
-            raise ValueError(f"--output={target} would overwrite data.{name} of the run; choose another name")
+    for path in outputs:
+        if knob := knob_of(path, predictor.config.data):
+            raise ValueError(f"--output={target} would change data.{knob} of the run; choose another place")
     tally = Tally(predictor.task, predictor.config.data.length)
     with _written(target) as out:
         for chunk in _chunks(_items(source, predictor, skip_bad, tally)):
@@ -264,10 +264,6 @@ def _table(result: dict[str, Any]) -> Iterator[str]:
         counted = " ".join(f"{count:>{column}}" for count in confusion[i]) if confusion else ""
         line = f"{i + 1:>2} {name:<{width}}  {cells}  {each['examples']:>4}"
         yield f"{line}  {'':>12} {counted}" if confusion else line
-
-
-def _same(a: Path, b: Path) -> bool:
-    return a.exists() and b.exists() and a.samefile(b)
 
 
 def _chunks(items: Iterable[Item]) -> Iterator[list[Item]]:

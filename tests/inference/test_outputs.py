@@ -12,7 +12,7 @@ from conftest import run_here
 
 from fourier_attn import main, paths
 from fourier_attn.data.sources import glue
-from fourier_attn.inference import export
+from fourier_attn.inference import export, stream
 from fourier_attn.studies import compare
 
 
@@ -69,6 +69,19 @@ def test_a_report_or_a_picture_does_not_replace_those_of_a_run(run: Path) -> Non
     code, _, err = run_here(compare, str(run), f"--out={run / 'metrics'}", arguments=True)
     assert (code, "would overwrite a file of the run" in err) == (2, True)
     assert contents(run) == before
+
+
+def test_an_output_does_not_change_the_data_of_a_run(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, rows = run.parent / "in.txt", run.parent / "rows"
+    source.write_text("a fine film\n")
+    rows.mkdir()
+    monkeypatch.setattr(stream, "knob_of", lambda path, _: "train" if path.parent == rows else "")
+    for name in ("a.csv", "new.jsonl"):
+        code, out, err = run_here(
+            main, "--mode=predict", f"--workdir={run}", f"--input={source}", f"--output={rows / name}"
+        )
+        said = f"error: --output={rows / name} would change data.train of the run; choose another place\n"
+        assert (code, out, err, [*rows.iterdir()]) == (2, "", said, [])
 
 
 def test_a_missing_directory_is_not_left_out_of_a_comparison(toy_run: Path, tmp_path: Path) -> None:

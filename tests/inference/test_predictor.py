@@ -122,7 +122,7 @@ def test_a_bad_line_is_named_or_skipped(
     assert (code, err) == (2, "error: --text needs --mode=predict or explain; it is train\n")
     (tmp_path / "link.jsonl").symlink_to(source)
     code, _, err = run_here(main, *options[:-1], f"--output={tmp_path / 'link.jsonl'}")
-    assert (code, "would overwrite the file of --input" in err, source.read_text()) == (2, True, LINES[0])
+    assert (code, "would overwrite a file of --input" in err, source.read_text()) == (2, True, LINES[0])
     for more, needed in ((f"--output={target}", " or --image=FILE"), ("--skip_bad", "")):
         code, out, err = run_here(main, "--mode=predict", f"--workdir={toy_run}", "--text=fine", more)
         assert (code, out, err) == (2, "", f"error: {more.partition('=')[0]} needs --input=FILE{needed}\n")
@@ -222,10 +222,10 @@ def test_scores_of_other_answers_do_not_stay(loaded: Predictor, tmp_path: Path) 
     assert not (tmp_path / "answers.metrics.json").exists()
     named = tmp_path / "b.metrics.json"
     named.write_text(LINES[0])
-    with pytest.raises(
-        ValueError, match=r"\(its scores, b.metrics.json\) would overwrite the file of --input"
-    ):
+    with pytest.raises(ValueError, match=r"\(its scores, b.metrics.json\) would overwrite a file of --input"):
         stream.predict_file("run", str(named), str(tmp_path / "b.jsonl"))
+    with pytest.raises(ValueError, match="b.metrics.json would overwrite a file of --input"):
+        stream.predict_file("run", str(tmp_path), str(named))
 
 
 @pytest.mark.parametrize(
