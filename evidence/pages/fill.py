@@ -46,6 +46,7 @@ from evidence.pages.operator_guess import guess_by_operator, networks_against_gu
 from evidence.pages.programs import bounds_table, predictions_table, programs_table
 from evidence.pages.projected import frames, parts, speedup
 from evidence.pages.readme_table import readme_table
+from evidence.pages.repeats import repeats_table
 from evidence.pages.run_tables import evidence, padding, recall_on_engines, robustness, runs
 from evidence.pages.skill_predictions import verdicts_table
 from evidence.pages.skills import equal_table, hybrids_table, pairs_table, recall_table, skills_table
@@ -93,6 +94,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "pretrained-wiki": partial(pretrained_table, wiki=True),
     "pretraining-steps": partial(published_steps, wiki=False),
     "pretraining-steps-wiki": partial(published_steps, wiki=True),
+    "repeats": repeats_table,
     "claims": partial(claims, tier="1"),
     "all-claims": claim_table,
     "starts": partial(validation_curves, tier="1"),

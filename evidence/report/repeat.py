@@ -1,0 +1,103 @@
+"""Compares cells that were trained again with the published ones.
+
+    python -m evidence.suite.train --tier=skills --only=sort-identity --results=build/again --runs=build/runs
+    python -m evidence.report.repeat --again=build/again
+
+Two trainings of a cell are compared in the metrics of every epoch and of the test, and in the correctness of
+every test answer. Times and memory are not compared. Each cell gets a row in results/evidence/repeated.json,
+in which the rows of other cells stay.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from absl import flags
+
+from evidence.suite.ledger import Finding, Ledger, unpack
+from fourier_attn import command, paths, provenance
+
+FILE = "repeated.json"
+COMPARED = (
+    "parameters",
+    "test",
+    "extra_evals",
+    "validation",
+    "epochs",
+    "curve",
+    "self_pretrained",
+    "weights",
+)
+MACHINE = ("seconds", "examples_per_s", "memory_gib")  # metrics of the machine, not of the network
+FACTS = ("commit", "date", "hardware", "versions")
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("again", None, "directory of the results of the second trainings", required=True)
+    flags.DEFINE_string("results", "results/evidence", "directory of the published results")
+
+
+def main() -> None:
+    """Compares all cells of --again with the published ones. Raises: ValueError for an unpublished cell."""
+    options = flags.FLAGS
+    published, again = (Ledger(paths.given(each), by_task=True) for each in (options.results, options.again))
+    if not again.findings:
+        raise ValueError(f"again={options.again} has no finished cells; train some with --results there")
+    if missing := sorted(again.findings.keys() - published.findings.keys()):
+        raise ValueError(f"results={options.results} has no cell {missing[0]}; publish it, or move it away")
+    out = published.directory / FILE
+    known = json.loads(out.read_text())["rows"] if out.exists() else []
+    rows = {row["cell"]: row for row in known}
+    for name, second in again.findings.items():
+        if second["sha256"] == published.findings[name]["sha256"]:
+            raise ValueError(f"again={options.again} has the published file of {name}; train this cell again")
+        rows[name] = row = compare(published.findings[name], second)
+        print(
+            f"{name}: {row['metrics_different']} of {row['metrics']} metrics and "
+            f"{row['answers_different']} of {row['answers']} answers differ"
+        )
+    provenance.write(out, {**provenance.record(), "rows": [rows[name] for name in sorted(rows)]})
+    print(f"written to {out}")
+
+
+def compare(first: Finding, second: Finding) -> dict[str, Any]:
+    """Returns how many values two trainings of a cell have, how many differ, and the origin of both.
+
+    Args:
+      first, second: the findings.
+    """
+    ours, theirs = (dict(_values(each)) for each in (first, second))
+    names = sorted(ours.keys() | theirs.keys())
+    right = [unpack(each["right"]) if each["right"] else np.zeros(0, bool) for each in (first, second)]
+    if len(right[0]) != len(right[1]):
+        raise ValueError(f"{first['cell']} was tested on {len(right[0])} and {len(right[1])} examples")
+    return {
+        "cell": first["cell"],
+        "tier": first["tier"],
+        "metrics": len(names),
+        "metrics_different": sum(ours.get(name) != theirs.get(name) for name in names),
+        "answers": len(right[0]),
+        "answers_different": int(np.sum(right[0] != right[1])),
+        "first": {key: first[key] for key in FACTS},
+        "second": {key: second[key] for key in FACTS},
+    }
+
+
+def _values(finding: Finding) -> Iterator[tuple[str, Any]]:
+    """Yields the values that two trainings must have in common, with their places in the finding."""
+    left = [(name, finding.get(name)) for name in COMPARED]
+    while left:
+        name, value = left.pop()
+        if isinstance(value, dict):
+            left += [(f"{name}.{key}", each) for key, each in value.items() if key not in MACHINE]
+        elif isinstance(value, list):
+            left += [(f"{name}.{i}", each) for i, each in enumerate(value)]
+        elif value is not None or name not in COMPARED:
+            yield name, value
+
+
+if __name__ == "__main__":
+    define_flags()
+    sys.exit(command.run(main))

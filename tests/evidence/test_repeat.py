@@ -1,0 +1,81 @@
+"""Cells that were trained again are compared with the published ones."""
+
+import copy
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import ROOT, run_here
+
+from evidence.pages.markdown import Results
+from evidence.pages.repeats import repeats, repeats_table
+from evidence.report import repeat
+from evidence.suite import ledger
+
+CELL = ROOT / "results/evidence/listops/cells/self_pretrained_listops-identity-0.json"
+
+
+def test_a_second_training_is_compared_in_all_but_its_times() -> None:
+    first = ledger.read(CELL)
+    second = copy.deepcopy(first) | {"seconds": 1.0, "cpu_seconds": 2.0, "commit": "other"}
+    second["epochs"][0]["train"] |= {"examples_per_s": 1.0, "memory_gib": 1.0}
+    second["self_pretrained"]["seconds"] = 1.0
+    row = repeat.compare(first, second)
+    each_epoch = 1 + 6 + 2  # its number, and the metrics of train and validation
+    assert row["metrics"] == 1 + 3 + 4 + 4 * each_epoch + 5
+    assert (row["metrics_different"], row["answers"], row["answers_different"]) == (0, 2000, 0)
+    assert (row["first"]["commit"], row["second"]["commit"]) == (first["commit"], "other")
+    second["epochs"][1]["validation"]["loss"] += 1e-12
+    del second["test"]["loss"]
+    right = ledger.unpack(first["right"])
+    right[:3] ^= True
+    second["right"] = ledger.pack(np.array(right))
+    row = repeat.compare(first, second)
+    assert (row["metrics_different"], row["answers_different"]) == (2, 3)
+    second["right"] = ledger.pack(right[:7])
+    with pytest.raises(ValueError, match="was tested on 2000 and 7 examples"):
+        repeat.compare(first, second)
+
+
+def test_rows_are_added_to_the_file(tmp_path: Path) -> None:
+    published = ledger.Ledger(tmp_path / "published", by_task=True)
+    again = ledger.Ledger(tmp_path / "again", by_task=True)
+    words = (f"--again={tmp_path}/again", f"--results={tmp_path}/published")
+    code, out, err = run_here(repeat, *words)
+    assert (code, out) == (2, "")
+    assert err == f"error: again={tmp_path}/again has no finished cells; train some with --results there\n"
+    finding = {key: value for key, value in ledger.read(CELL).items() if key != "sha256"}
+    again.write(finding)
+    code, _, err = run_here(repeat, *words)
+    assert (code, f"has no cell {finding['cell']}" in err) == (2, True)
+    published.write(finding)
+    code, _, err = run_here(repeat, *words)
+    assert (code, f"has the published file of {finding['cell']}; train" in err) == (2, True)
+    again.path(finding["cell"]).unlink()
+    again.write(finding | {"date": "2027-01-01T00:00:00Z"})
+    (tmp_path / "published" / repeat.FILE).write_text('{"rows": [{"cell": "another"}]}')
+    code, out, err = run_here(repeat, *words)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{finding['cell']}: 0 of 49 metrics and 0 of 2000 answers differ\n")
+    rows = json.loads((tmp_path / "published" / repeat.FILE).read_text())["rows"]
+    assert [row["cell"] for row in rows] == ["another", finding["cell"]]
+
+
+def test_the_page_counts_the_cells_that_are_the_same(tmp_path: Path) -> None:
+    first = ledger.read(CELL)
+    (tmp_path / "results/evidence").mkdir(parents=True)
+    rows = [repeat.compare(first, first) for _ in range(3)]
+    rows[1] |= {"cell": "another", "tier": "skills", "metrics_different": 2, "answers": 0}
+    rows[2] |= {"cell": "third", "answers_different": 1234}
+    document = {key: first[key] for key in (*repeat.FACTS, "command")} | {"rows": rows}
+    (tmp_path / "results/evidence" / repeat.FILE).write_text(json.dumps(document))
+    results = Results(tmp_path)
+    assert repeats(results) == "1 of 3 cells in 2 tiers"
+    lines = repeats_table(results).splitlines()
+    trained = "4576a4d0f, 2026-11-29"
+    assert lines[2] == f"| `{first['cell']}` | {trained} | {trained} | 49 (0) | 2,000 (0) |"
+    assert [line.split(" | ")[-2:] for line in lines[3:5]] == [
+        ["49 (2)", " |"],
+        ["49 (0)", "2,000 (1,234) |"],
+    ]
