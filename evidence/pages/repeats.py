@@ -14,9 +14,11 @@ def repeats_table(results: Results) -> str:
             f"{row[what]:,} ({row[f'{what}_different']:,})" if row[what] else ""
             for what in ("metrics", "answers")
         ]
-        return [f"`{row['cell']}`", *trained, *counts]
+        largest = f"{row['largest_relative']:.0e}" if row["metrics_different"] else ""
+        return [f"`{row['cell']}`", *trained, counts[0], largest, counts[1]]
 
-    return listed(results, REPEATED, ["cell", "published", "again", "metrics", "answers"], cells)
+    head = ["cell", "published", "again", "metrics", "largest relative difference", "answers"]
+    return listed(results, REPEATED, head, cells)
 
 
 def repeats(results: Results) -> str:
@@ -24,3 +26,10 @@ def repeats(results: Results) -> str:
     rows = results.document(REPEATED)["rows"]
     same = sum(not row["metrics_different"] and not row["answers_different"] for row in rows)
     return f"{same} of {len(rows)} cells in {len({row['tier'] for row in rows})} tiers"
+
+
+def different_answers(results: Results) -> str:
+    """Returns how many of the test answers of these cells differ, in words."""
+    rows = results.document(REPEATED)["rows"]
+    different, compared = (sum(row[name] for row in rows) for name in ("answers_different", "answers"))
+    return f"{different:,} of {compared:,}"

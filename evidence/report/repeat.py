@@ -55,34 +55,46 @@ def main() -> None:
             raise ValueError(f"again={options.again} has the published file of {name}; train this cell again")
         rows[name] = row = compare(published.findings[name], second)
         print(
-            f"{name}: {row['metrics_different']} of {row['metrics']} metrics and "
-            f"{row['answers_different']} of {row['answers']} answers differ"
+            f"{name}: {row['metrics_different']} of {row['metrics']} metrics differ, by at most "
+            f"{row['largest_relative']:.0e} of their value, and {row['answers_different']} of "
+            f"{row['answers']} answers"
         )
     provenance.write(out, {**provenance.record(), "rows": [rows[name] for name in sorted(rows)]})
     print(f"written to {out}")
 
 
 def compare(first: Finding, second: Finding) -> dict[str, Any]:
-    """Returns how many values two trainings of a cell have, how many differ, and the origin of both.
+    """Compares two trainings of a cell.
 
     Args:
       first, second: the findings.
+    Returns: how many metrics and answers were compared, how many of them differ, the largest difference of a
+      metric relative to the larger value, and the origin of both trainings.
+    Raises: ValueError for other numbers of answers.
     """
     ours, theirs = (dict(_values(each)) for each in (first, second))
     names = sorted(ours.keys() | theirs.keys())
     right = [unpack(each["right"]) if each["right"] else np.zeros(0, bool) for each in (first, second)]
     if len(right[0]) != len(right[1]):
         raise ValueError(f"{first['cell']} was tested on {len(right[0])} and {len(right[1])} examples")
+    different = [(ours.get(name), theirs.get(name)) for name in names if ours.get(name) != theirs.get(name)]
     return {
         "cell": first["cell"],
         "tier": first["tier"],
         "metrics": len(names),
-        "metrics_different": sum(ours.get(name) != theirs.get(name) for name in names),
+        "metrics_different": len(different),
+        "largest_relative": max((_relative(*pair) for pair in different), default=0.0),
         "answers": len(right[0]),
         "answers_different": int(np.sum(right[0] != right[1])),
         "first": {key: first[key] for key in FACTS},
         "second": {key: second[key] for key in FACTS},
     }
+
+
+def _relative(a: Any, b: Any) -> float:
+    """Returns |a - b| / max(|a|, |b|) of numbers; 1 if one of two values is missing or not a number."""
+    numbers = isinstance(a, (int, float)) and isinstance(b, (int, float))
+    return abs(a - b) / max(abs(a), abs(b)) if numbers else 1.0
 
 
 def _values(finding: Finding) -> Iterator[tuple[str, Any]]:
