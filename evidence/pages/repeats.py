@@ -9,15 +9,21 @@ def repeats_table(results: Results) -> str:
     """Lists each cell that was trained again, with the values that were compared and those that differ."""
 
     def cells(row: Row) -> list[str]:
-        trained = [f"{row[which]['commit'][:9]}, {row[which]['date'][:10]}" for which in ("first", "second")]
+        both = [row["first"], row["second"]]
+        trained = [f"{each['commit'][:9]}, {each['date'][:10]}" for each in both]
         counts = [
             f"{row[what]:,} ({row[f'{what}_different']:,})" if row[what] else ""
             for what in ("metrics", "answers")
         ]
-        largest = f"{row['largest_relative']:.0e}" if row["metrics_different"] else ""
-        return [f"`{row['cell']}`", *trained, counts[0], largest, counts[1]]
+        return [
+            f"`{row['cell']}`",
+            *trained,
+            row["metric"],
+            *(f"{each['score']:.4g}" for each in both),
+            *counts,
+        ]
 
-    head = ["cell", "published", "again", "metrics", "largest relative difference", "answers"]
+    head = ["cell", "published", "again", "score", "published score", "score again", "metrics", "answers"]
     return listed(results, REPEATED, head, cells)
 
 
@@ -28,8 +34,8 @@ def repeats(results: Results) -> str:
     return f"{same} of {len(rows)} cells in {len({row['tier'] for row in rows})} tiers"
 
 
-def different_answers(results: Results) -> str:
-    """Returns how many of the test answers of these cells differ, in words."""
-    rows = results.document(REPEATED)["rows"]
-    different, compared = (sum(row[name] for row in rows) for name in ("answers_different", "answers"))
-    return f"{different:,} of {compared:,}"
+def largest_change(results: Results) -> str:
+    """Returns the largest difference of the accuracies of two trainings of a cell, in points."""
+    rows = [row for row in results.document(REPEATED)["rows"] if row["metric"] == "test accuracy"]
+    changes = [abs(row["first"]["score"] - row["second"]["score"]) for row in rows]
+    return f"{100 * max(changes):.2f}"

@@ -20,7 +20,7 @@ from evidence.pages.open_questions import finished_cells, open_hours
 from evidence.pages.operator_guess import OPERATOR_RULE, listops_networks, significant_z
 from evidence.pages.optics_values import OPTICS_VALUES, cheapest_engine
 from evidence.pages.projected import spread
-from evidence.pages.repeats import different_answers, repeats
+from evidence.pages.repeats import largest_change, repeats
 from evidence.pages.skills import guess_by_position, task_knobs
 from evidence.report.comparisons import COMPARISONS, decide
 from evidence.report.write import answers
@@ -437,7 +437,7 @@ VALUES: dict[str, Callable[[Results], str]] = {
     "claim-counts": claim_counts,
     "open-hours": open_hours,
     "repeats": repeats,
-    "repeats-answers": different_answers,
+    "repeats-change": largest_change,
     **{
         f"fnet-step-{name}{suffix}": partial(step_of_fnet, size=size, against=against)
         for name, size in STEPS.items()

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from evidence.suite.ledger import Finding, Ledger, unpack
+from evidence.suite.ledger import Finding, Ledger, score, scored, unpack
 from fourier_attn import command, paths, provenance
 
 FILE = "repeated.json"
@@ -55,9 +55,9 @@ def main() -> None:
             raise ValueError(f"again={options.again} has the published file of {name}; train this cell again")
         rows[name] = row = compare(published.findings[name], second)
         print(
-            f"{name}: {row['metrics_different']} of {row['metrics']} metrics differ, by at most "
-            f"{row['largest_relative']:.0e} of their value, and {row['answers_different']} of "
-            f"{row['answers']} answers"
+            f"{name}: {row['metric']} {row['first']['score']:.4g} and {row['second']['score']:.4g}; "
+            f"{row['metrics_different']} of {row['metrics']} metrics and {row['answers_different']} of "
+            f"{row['answers']} answers differ"
         )
     provenance.write(out, {**provenance.record(), "rows": [rows[name] for name in sorted(rows)]})
     print(f"written to {out}")
@@ -68,8 +68,8 @@ def compare(first: Finding, second: Finding) -> dict[str, Any]:
 
     Args:
       first, second: the findings.
-    Returns: how many metrics and answers were compared, how many of them differ, the largest difference of a
-      metric relative to the larger value, and the origin of both trainings.
+    Returns: how many metrics and answers were compared, how many differ, and the scores and origins of
+      both trainings.
     Raises: ValueError for other numbers of answers.
     """
     ours, theirs = (dict(_values(each)) for each in (first, second))
@@ -77,24 +77,17 @@ def compare(first: Finding, second: Finding) -> dict[str, Any]:
     right = [unpack(each["right"]) if each["right"] else np.zeros(0, bool) for each in (first, second)]
     if len(right[0]) != len(right[1]):
         raise ValueError(f"{first['cell']} was tested on {len(right[0])} and {len(right[1])} examples")
-    different = [(ours.get(name), theirs.get(name)) for name in names if ours.get(name) != theirs.get(name)]
     return {
         "cell": first["cell"],
         "tier": first["tier"],
+        "metric": scored(first),
         "metrics": len(names),
-        "metrics_different": len(different),
-        "largest_relative": max((_relative(*pair) for pair in different), default=0.0),
+        "metrics_different": sum(ours.get(name) != theirs.get(name) for name in names),
         "answers": len(right[0]),
         "answers_different": int(np.sum(right[0] != right[1])),
-        "first": {key: first[key] for key in FACTS},
-        "second": {key: second[key] for key in FACTS},
+        "first": {"score": score(first)} | {key: first[key] for key in FACTS},
+        "second": {"score": score(second)} | {key: second[key] for key in FACTS},
     }
-
-
-def _relative(a: Any, b: Any) -> float:
-    """Returns |a - b| / max(|a|, |b|) of numbers; 1 if one of two values is missing or not a number."""
-    numbers = isinstance(a, (int, float)) and isinstance(b, (int, float))
-    return abs(a - b) / max(abs(a), abs(b)) if numbers else 1.0
 
 
 def _values(finding: Finding) -> Iterator[tuple[str, Any]]:

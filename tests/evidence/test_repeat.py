@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT, run_here
 
 from evidence.pages.markdown import Results
-from evidence.pages.repeats import different_answers, repeats, repeats_table
+from evidence.pages.repeats import largest_change, repeats, repeats_table
 from evidence.report import repeat
 from evidence.suite import ledger
 
@@ -24,8 +24,8 @@ def test_a_second_training_is_compared_in_all_but_its_times() -> None:
     row = repeat.compare(first, second)
     each_epoch = 1 + 6 + 2  # its number, and the metrics of train and validation
     assert row["metrics"] == 1 + 3 + 4 + 4 * each_epoch + 5
-    assert (row["metrics_different"], row["largest_relative"]) == (0, 0.0)
-    assert (row["answers"], row["answers_different"]) == (2000, 0)
+    assert (row["metrics_different"], row["answers"], row["answers_different"]) == (0, 2000, 0)
+    assert (row["metric"], row["first"]["score"], row["second"]["score"]) == ("test accuracy", 0.206, 0.206)
     assert (row["first"]["commit"], row["second"]["commit"]) == (first["commit"], "other")
     second["epochs"][1]["validation"]["loss"] += 1e-12
     del second["test"]["loss"]
@@ -33,9 +33,7 @@ def test_a_second_training_is_compared_in_all_but_its_times() -> None:
     right[:3] ^= True
     second["right"] = ledger.pack(np.array(right))
     row = repeat.compare(first, second)
-    assert (row["metrics_different"], row["largest_relative"], row["answers_different"]) == (2, 1.0, 3)
-    second["test"] = first["test"]
-    assert 3e-13 < repeat.compare(first, second)["largest_relative"] < 5e-13
+    assert (row["metrics_different"], row["answers_different"]) == (2, 3)
     second["right"] = ledger.pack(right[:7])
     with pytest.raises(ValueError, match="was tested on 2000 and 7 examples"):
         repeat.compare(first, second)
@@ -60,8 +58,8 @@ def test_rows_are_added_to_the_file(tmp_path: Path) -> None:
     (tmp_path / "published" / repeat.FILE).write_text('{"rows": [{"cell": "another"}]}')
     code, out, err = run_here(repeat, *words)
     assert (code, err) == (0, "")
-    assert out.startswith(f"{finding['cell']}: 0 of 49 metrics differ, by at most 0e+00 of ")
-    assert "value, and 0 of 2000 answers\n" in out
+    said = "test accuracy 0.206 and 0.206; 0 of 49 metrics and 0 of 2000 answers differ"
+    assert out.startswith(f"{finding['cell']}: {said}\n")
     rows = json.loads((tmp_path / "published" / repeat.FILE).read_text())["rows"]
     assert [row["cell"] for row in rows] == ["another", finding["cell"]]
 
@@ -71,17 +69,16 @@ def test_the_page_counts_the_cells_that_are_the_same(tmp_path: Path) -> None:
     (tmp_path / "results/evidence").mkdir(parents=True)
     rows = [repeat.compare(first, first) for _ in range(3)]
     rows[1] |= {"cell": "another", "tier": "skills", "answers": 0}
-    rows[1] |= {"metrics_different": 2, "largest_relative": 2.3e-7}
+    rows[1] |= {"metrics_different": 2, "second": rows[1]["second"] | {"score": 0.2097}}
     rows[2] |= {"cell": "third", "answers_different": 1234}
     document = {key: first[key] for key in (*repeat.FACTS, "command")} | {"rows": rows}
     (tmp_path / "results/evidence" / repeat.FILE).write_text(json.dumps(document))
     results = Results(tmp_path)
     assert repeats(results) == "1 of 3 cells in 2 tiers"
-    assert different_answers(results) == "1,234 of 4,000"
+    assert largest_change(results) == "0.37"
     lines = repeats_table(results).splitlines()
     trained = "4576a4d0f, 2026-11-29"
-    assert lines[2] == f"| `{first['cell']}` | {trained} | {trained} | 49 (0) |  | 2,000 (0) |"
-    assert [line.split(" | ")[-2:] for line in lines[3:5]] == [
-        ["2e-07", " |"],
-        ["", "2,000 (1,234) |"],
-    ]
+    same = f"| {trained} | {trained} | test accuracy | 0.206"
+    assert lines[2] == f"| `{first['cell']}` {same} | 0.206 | 49 (0) | 2,000 (0) |"
+    assert lines[3] == f"| `another` {same} | 0.2097 | 49 (2) |  |"
+    assert lines[4] == f"| `third` {same} | 0.206 | 49 (0) | 2,000 (1,234) |"
