@@ -11,19 +11,13 @@ def repeats_table(results: Results) -> str:
     def cells(row: Row) -> list[str]:
         both = [row["first"], row["second"]]
         trained = [f"{each['commit'][:9]}, {each['date'][:10]}" for each in both]
-        counts = [
-            f"{row[what]:,} ({row[f'{what}_different']:,})" if row[what] else ""
-            for what in ("metrics", "answers")
-        ]
-        return [
-            f"`{row['cell']}`",
-            *trained,
-            row["metric"],
-            *(f"{each['score']:.4g}" for each in both),
-            *counts,
-        ]
+        cores = ", ".join(str(each["hardware"]["cores"]) for each in both)
+        scores = [f"{each['score']:.4g}" for each in both]
+        kinds = ("metrics", "answers")
+        counts = [f"{row[kind]:,} ({row[f'{kind}_different']:,})" if row[kind] else "" for kind in kinds]
+        return [f"`{row['cell']}`", *trained, cores, row["metric"], *scores, *counts]
 
-    head = ["cell", "published", "again", "score", "published score", "score again", "metrics", "answers"]
+    head = ["cell", "published", "again", "cores", "score", "first", "second", "metrics", "answers"]
     return listed(results, REPEATED, head, cells)
 
 

@@ -78,7 +78,7 @@ def test_the_page_counts_the_cells_that_are_the_same(tmp_path: Path) -> None:
     assert largest_change(results) == "0.37"
     lines = repeats_table(results).splitlines()
     trained = "4576a4d0f, 2026-11-29"
-    same = f"| {trained} | {trained} | test accuracy | 0.206"
+    same = f"| {trained} | {trained} | 2, 2 | test accuracy | 0.206"
     assert lines[2] == f"| `{first['cell']}` {same} | 0.206 | 49 (0) | 2,000 (0) |"
     assert lines[3] == f"| `another` {same} | 0.2097 | 49 (2) |  |"
     assert lines[4] == f"| `third` {same} | 0.206 | 49 (0) | 2,000 (1,234) |"
