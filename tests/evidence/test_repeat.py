@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from agreement import agree, page
 from conftest import ROOT, run_here
 
 from evidence.pages.markdown import Results
-from evidence.pages.repeats import largest_change, repeats, repeats_table
+from evidence.pages.repeats import REPEATED, largest_change, repeats, repeats_table
 from evidence.report import repeat
 from evidence.suite import ledger
 
@@ -82,3 +83,25 @@ def test_the_page_counts_the_cells_that_are_the_same(tmp_path: Path) -> None:
     assert lines[2] == f"| `{first['cell']}` {same} | 0.206 | 49 (0) | 2,000 (0) |"
     assert lines[3] == f"| `another` {same} | 0.2097 | 49 (2) |  |"
     assert lines[4] == f"| `third` {same} | 0.206 | 49 (0) | 2,000 (1,234) |"
+
+
+def test_sentences_on_cells_that_were_trained_again_agree_with_the_results() -> None:
+    rows = Results(ROOT).document(REPEATED)["rows"]
+    both = [(row["first"], row["second"]) for row in rows]
+    accuracies = [row for row in rows if row["metric"] == "test accuracy"]
+    change = {row["cell"]: abs(row["first"]["score"] - row["second"]["score"]) for row in accuracies}
+    most = max(accuracies, key=lambda row: change[row["cell"]])
+    shapes = [row for row in rows if row["tier"] == "shapes"]
+    agree(
+        page("docs/evidence.md"),
+        {
+            "with the same number of cores:": all(
+                first["hardware"]["cores"] == second["hardware"]["cores"] for first, second in both
+            ),
+            "This network does not solve its task (recall).": most["tier"].startswith("recall")
+            and most["first"]["score"] < 0.2,
+            "The metrics of `shapes` differ because": all(row["metrics_different"] for row in shapes),
+            'report only the kind "AMD EPYC"': {each["hardware"]["cpu"] for pair in both for each in pair}
+            == {"AMD EPYC"},
+        },
+    )

@@ -351,8 +351,22 @@ def test_sentences_on_the_runs_of_listops_agree_with_the_results() -> None:
         page("docs/texts.md"),
         {
             "Some runs were trained on CPUs and others on a GPU, so a gain also includes": both,
-            "FNet and `identity` are finished, with three seeds each, and lambda layers have two seeds:": (
-                seeds == {"fnet": 3, "identity": 3, "lambda": 2}
+            "FNet and `identity` are finished, with three seeds each. Lambda layers have two seeds, and": (
+                seeds == {"fnet": 3, "identity": 3, "lambda": 2, "attention": 1}
+            ),
+            "**Attention** loses 0.30 points with seed 0.": [
+                round(100 * gain, 2) for gain in gains_by_seed(*sides["attention"])
+            ]
+            == [-0.30],
+            "its perplexity is 13.03, nearly the 13.13 of `identity`, which uses no context.": [
+                round(mean(each["self_pretrained"]["perplexity"] for each in pretrained[model]), 2)
+                for model in ("attention", "identity")
+            ]
+            == [13.03, 13.13],
+            "FNet and lambda layers are below 12.5.": all(
+                each["self_pretrained"]["perplexity"] < 12.5
+                for model in ("fnet", "lambda")
+                for each in pretrained[model]
             ),
             "**Lambda layers** lose 0.70 points with seed 0 and gain 0.85 with seed 1.": [
                 round(100 * gain, 2) for gain in gains_by_seed(*sides["lambda"])
