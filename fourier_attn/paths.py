@@ -82,12 +82,17 @@ def check_output(path: Path, option: str) -> None:
 def is_in(path: Path, place: Path) -> bool:
     """Returns whether a file is a place, or in the folder that is that place, by whatever name of either.
 
+    A link is also in the folder that it is in, because a file that replaces it changes that folder.
+
     Args:
       path: the file, which may be missing.
       place: a file or a folder.
     """
-    there = path.resolve()
-    return place.exists() and any(each.exists() and each.samefile(place) for each in (there, *there.parents))
+    if not place.exists():
+        return False
+    names = (path.resolve(), path.parent.resolve() / path.name)
+    around = {each for name in names for each in (name, *name.parents) if each.exists()}
+    return any(each.samefile(place) for each in around)
 
 
 def check_new(path: Path, cure: str) -> None:

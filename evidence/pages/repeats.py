@@ -12,7 +12,7 @@ def repeats_table(results: Results) -> str:
         both = [row["first"], row["second"]]
         trained = [f"{each['commit'][:9]}, {each['date'][:10]}" for each in both]
         cores = ", ".join(str(each["hardware"]["cores"]) for each in both)
-        scores = [f"{each['score']:.4g}" for each in both]
+        scores = ["failed" if each["score"] is None else f"{each['score']:.4g}" for each in both]
         kinds = ("metrics", "answers")
         counts = [f"{row[kind]:,} ({row[f'{kind}_different']:,})" if row[kind] else "" for kind in kinds]
         return [f"`{row['cell']}`", *trained, cores, row["metric"], *scores, *counts]
@@ -22,7 +22,7 @@ def repeats_table(results: Results) -> str:
 
 
 def repeats(results: Results) -> str:
-    """Returns how many of the cells that were trained again are bitwise the same, in words."""
+    """Returns how many of the cells that were trained again have the same metrics and answers, in words."""
     rows = results.document(REPEATED)["rows"]
     same = sum(not row["metrics_different"] and not row["answers_different"] for row in rows)
     return f"{same} of {len(rows)} cells in {len({row['tier'] for row in rows})} tiers"

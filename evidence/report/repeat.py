@@ -3,12 +3,13 @@
     python -m evidence.suite.train --tier=skills --only=sort-identity --results=build/again --runs=build/runs
     python -m evidence.report.repeat --again=build/again
 
-Two trainings of a cell are compared in the metrics of every epoch and of the test, and in the correctness of
-every test answer. Times and memory are not compared. Each cell gets a row in results/evidence/repeated.json,
-in which the rows of other cells stay.
+Two trainings of a cell are compared in the metrics of every epoch and of the test, in the loss during
+pre-training, and in the correctness of each test answer if the cell has it. Times and memory are not
+compared. Each cell gets a row in results/evidence/repeated.json, in which the rows of other cells stay.
 """
 
 import json
+import math
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -20,17 +21,8 @@ from evidence.suite.ledger import Finding, Ledger, score, scored, unpack
 from fourier_attn import command, paths, provenance
 
 FILE = "repeated.json"
-COMPARED = (
-    "parameters",
-    "test",
-    "extra_evals",
-    "validation",
-    "epochs",
-    "curve",
-    "self_pretrained",
-    "weights",
-)
-MACHINE = ("seconds", "examples_per_s", "memory_gib")  # metrics of the machine, not of the network
+COMPARED = ("self_pretrained", "curve", "epochs", "test", "extra_evals")
+SKIPPED = ("seconds", "examples_per_s", "memory_gib", "epoch", "examples", "parameters")  # no metrics
 FACTS = ("commit", "date", "hardware", "versions")
 
 
@@ -43,6 +35,8 @@ def main() -> None:
     """Compares all cells of --again with the published ones. Raises: ValueError for an unpublished cell."""
     options = flags.FLAGS
     published, again = (Ledger(paths.given(each), by_task=True) for each in (options.results, options.again))
+    for path, why in {**published.aside, **again.aside}.items():
+        raise ValueError(f"{path} {why}; train this cell again, or move the file away")
     if not again.findings:
         raise ValueError(f"again={options.again} has no finished cells; train some with --results there")
     if missing := sorted(again.findings.keys() - published.findings.keys()):
@@ -54,11 +48,8 @@ def main() -> None:
         if second["sha256"] == published.findings[name]["sha256"]:
             raise ValueError(f"again={options.again} has the published file of {name}; train this cell again")
         rows[name] = row = compare(published.findings[name], second)
-        print(
-            f"{name}: {row['metric']} {row['first']['score']:.4g} and {row['second']['score']:.4g}; "
-            f"{row['metrics_different']} of {row['metrics']} metrics and {row['answers_different']} of "
-            f"{row['answers']} answers differ"
-        )
+        different = [f"{row[f'{kind}_different']} of {row[kind]} {kind}" for kind in ("metrics", "answers")]
+        print(f"{name}: {' and '.join(different)} differ")
     provenance.write(out, {**provenance.record(), "rows": [rows[name] for name in sorted(rows)]})
     print(f"written to {out}")
 
@@ -70,24 +61,32 @@ def compare(first: Finding, second: Finding) -> dict[str, Any]:
       first, second: the findings.
     Returns: how many metrics and answers were compared, how many differ, and the scores and origins of
       both trainings.
-    Raises: ValueError for other numbers of answers.
+    Raises: ValueError if the two trainings have different numbers of test answers.
     """
     ours, theirs = (dict(_values(each)) for each in (first, second))
     names = sorted(ours.keys() | theirs.keys())
-    right = [unpack(each["right"]) if each["right"] else np.zeros(0, bool) for each in (first, second)]
-    if len(right[0]) != len(right[1]):
-        raise ValueError(f"{first['cell']} was tested on {len(right[0])} and {len(right[1])} examples")
+    right = [unpack(each["right"]) if each["right"] else None for each in (first, second)]
+    if (counts := [None if each is None else len(each) for each in right])[0] != counts[1]:
+        raise ValueError(
+            f"{first['cell']} has {counts[0]} test answers and again {counts[1]}; use the same data"
+        )
     return {
         "cell": first["cell"],
         "tier": first["tier"],
         "metric": scored(first),
         "metrics": len(names),
         "metrics_different": sum(ours.get(name) != theirs.get(name) for name in names),
-        "answers": len(right[0]),
-        "answers_different": int(np.sum(right[0] != right[1])),
-        "first": {"score": score(first)} | {key: first[key] for key in FACTS},
-        "second": {"score": score(second)} | {key: second[key] for key in FACTS},
+        "answers": counts[0] or 0,
+        "answers_different": int(np.sum(right[0] != right[1])) if counts[0] else 0,
+        "first": _side(first),
+        "second": _side(second),
     }
+
+
+def _side(finding: Finding) -> dict[str, Any]:
+    """Returns the score of a training, None for a failure, and its origin."""
+    value = score(finding)
+    return {"score": None if math.isnan(value) else value} | {key: finding[key] for key in FACTS}
 
 
 def _values(finding: Finding) -> Iterator[tuple[str, Any]]:
@@ -96,7 +95,7 @@ def _values(finding: Finding) -> Iterator[tuple[str, Any]]:
     while left:
         name, value = left.pop()
         if isinstance(value, dict):
-            left += [(f"{name}.{key}", each) for key, each in value.items() if key not in MACHINE]
+            left += [(f"{name}.{key}", each) for key, each in value.items() if key not in SKIPPED]
         elif isinstance(value, list):
             left += [(f"{name}.{i}", each) for i, each in enumerate(value)]
         elif value is not None or name not in COMPARED:

@@ -84,18 +84,19 @@ def predict_file(
     Raises: ValueError that names an invalid row, and for a run that cannot be used.
     """
     scored = None if target == "-" else _metrics_file(target)
-    outputs = () if scored is None else (paths.given(target), scored)
-    for path in outputs:
+    outputs = {} if scored is None else {paths.given(target): "", scored: f" (its scores, {scored.name})"}
+    for path, which in outputs.items():
         paths.check_output(path, "--output")
         if source not in STDIN and path.exists() and paths.is_in(path, paths.given(source)):
-            suffix = "" if path == paths.given(target) else f" (its scores, {path.name})"
             raise ValueError(
-                f"--output={target}{suffix} would overwrite a file of --input; choose another name"
+                f"--output={target}{which} would overwrite a file of --input; choose another name"
             )
     predictor = Predictor.load(directory, devices=devices, long=long, sampling=sampling)
-    for path in outputs:
+    for path, which in outputs.items():
         if knob := knob_of(path, predictor.config.data):
-            raise ValueError(f"--output={target} would change data.{knob} of the run; choose another place")
+            raise ValueError(
+                f"--output={target}{which} is data.{knob} of the run, or in its folder; choose another place"
+            )
     tally = Tally(predictor.task, predictor.config.data.length)
     with _written(target) as out:
         for chunk in _chunks(_items(source, predictor, skip_bad, tally)):

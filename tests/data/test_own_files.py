@@ -15,6 +15,9 @@ from fourier_attn.data.own_files import knob_of
         ({"train": "rows"}, "rows/train-00001-of-00002.parquet", "train"),
         ({"validation": "images"}, "images/ape/1.jsonl", "validation"),
         ({"train": "rows"}, "link.jsonl", "train"),
+        ({"train": "rows"}, "rows/link.parquet", "train"),
+        ({"task": "tfds", "train": "rows"}, "rows/new.jsonl", ""),
+        ({"corpora": ("texts/*.txt",)}, "texts/new.txt", ""),
         ({"train": "a.csv"}, "hard.csv", "train"),
         ({"train": "missing.csv"}, "missing.csv", ""),
         ({"corpora": ("imdb_reviews", "texts/*.txt")}, "texts/2.txt", "corpora"),
@@ -31,6 +34,7 @@ def test_the_knob_of_a_file(
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).touch()
     (tmp_path / "link.jsonl").symlink_to(tmp_path / "rows/train-00001-of-00002.parquet")
+    (tmp_path / "rows/link.parquet").symlink_to(tmp_path / "b.csv")
     (tmp_path / "hard.csv").hardlink_to(tmp_path / "a.csv")
     monkeypatch.chdir(tmp_path)
     part = config.with_values(config.default("fourier", "files").data, knobs)

@@ -23,8 +23,8 @@ def test_a_second_training_is_compared_in_all_but_its_times() -> None:
     second["epochs"][0]["train"] |= {"examples_per_s": 1.0, "memory_gib": 1.0}
     second["self_pretrained"]["seconds"] = 1.0
     row = repeat.compare(first, second)
-    each_epoch = 1 + 6 + 2  # its number, and the metrics of train and validation
-    assert row["metrics"] == 1 + 3 + 4 + 4 * each_epoch + 5
+    each_epoch = 6 + 2  # the metrics of train and validation
+    assert row["metrics"] == 3 + 4 * each_epoch + 2
     assert (row["metrics_different"], row["answers"], row["answers_different"]) == (0, 2000, 0)
     assert (row["metric"], row["first"]["score"], row["second"]["score"]) == ("test accuracy", 0.206, 0.206)
     assert (row["first"]["commit"], row["second"]["commit"]) == (first["commit"], "other")
@@ -36,8 +36,13 @@ def test_a_second_training_is_compared_in_all_but_its_times() -> None:
     row = repeat.compare(first, second)
     assert (row["metrics_different"], row["answers_different"]) == (2, 3)
     second["right"] = ledger.pack(right[:7])
-    with pytest.raises(ValueError, match="was tested on 2000 and 7 examples"):
+    with pytest.raises(ValueError, match="has 2000 test answers and again 7; use the same data"):
         repeat.compare(first, second)
+    second |= {"right": None, "test": {"accuracy": None}}
+    with pytest.raises(ValueError, match="has 2000 test answers and again None"):
+        repeat.compare(first, second)
+    row = repeat.compare(second, second)
+    assert (row["answers"], row["first"]["score"]) == (0, None)
 
 
 def test_rows_are_added_to_the_file(tmp_path: Path) -> None:
@@ -59,10 +64,12 @@ def test_rows_are_added_to_the_file(tmp_path: Path) -> None:
     (tmp_path / "published" / repeat.FILE).write_text('{"rows": [{"cell": "another"}]}')
     code, out, err = run_here(repeat, *words)
     assert (code, err) == (0, "")
-    said = "test accuracy 0.206 and 0.206; 0 of 49 metrics and 0 of 2000 answers differ"
-    assert out.startswith(f"{finding['cell']}: {said}\n")
+    assert out.startswith(f"{finding['cell']}: 0 of 37 metrics and 0 of 2000 answers differ\n")
     rows = json.loads((tmp_path / "published" / repeat.FILE).read_text())["rows"]
     assert [row["cell"] for row in rows] == ["another", finding["cell"]]
+    published.path(finding["cell"]).write_text("{}")
+    code, _, err = run_here(repeat, *words)
+    assert (code, "is not a file of a finished cell" in err) == (2, True)
 
 
 def test_the_page_counts_the_cells_that_are_the_same(tmp_path: Path) -> None:
@@ -80,9 +87,9 @@ def test_the_page_counts_the_cells_that_are_the_same(tmp_path: Path) -> None:
     lines = repeats_table(results).splitlines()
     trained = "4576a4d0f, 2026-11-29"
     same = f"| {trained} | {trained} | 2, 2 | test accuracy | 0.206"
-    assert lines[2] == f"| `{first['cell']}` {same} | 0.206 | 49 (0) | 2,000 (0) |"
-    assert lines[3] == f"| `another` {same} | 0.2097 | 49 (2) |  |"
-    assert lines[4] == f"| `third` {same} | 0.206 | 49 (0) | 2,000 (1,234) |"
+    assert lines[2] == f"| `{first['cell']}` {same} | 0.206 | 37 (0) | 2,000 (0) |"
+    assert lines[3] == f"| `another` {same} | 0.2097 | 37 (2) |  |"
+    assert lines[4] == f"| `third` {same} | 0.206 | 37 (0) | 2,000 (1,234) |"
 
 
 def test_sentences_on_cells_that_were_trained_again_agree_with_the_results() -> None:
@@ -98,7 +105,7 @@ def test_sentences_on_cells_that_were_trained_again_agree_with_the_results() -> 
             "with the same number of cores:": all(
                 first["hardware"]["cores"] == second["hardware"]["cores"] for first, second in both
             ),
-            "This network does not solve its task (recall).": most["tier"].startswith("recall")
+            "for a network that does not solve its task (`recall_equal`).": most["tier"] == "recall_equal"
             and most["first"]["score"] < 0.2,
             "The metrics of `shapes` differ because": all(row["metrics_different"] for row in shapes),
             'report only the kind "AMD EPYC"': {each["hardware"]["cpu"] for pair in both for each in pair}

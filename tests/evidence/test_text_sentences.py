@@ -354,11 +354,12 @@ def test_sentences_on_the_runs_of_listops_agree_with_the_results() -> None:
             "FNet and `identity` are finished, with three seeds each. Lambda layers have two seeds, and": (
                 seeds == {"fnet": 3, "identity": 3, "lambda": 2, "attention": 1}
             ),
-            "**Attention** loses 0.30 points with seed 0.": [
+            "**Attention** loses 0.30 points with its only seed.": [
                 round(100 * gain, 2) for gain in gains_by_seed(*sides["attention"])
             ]
             == [-0.30],
-            "its perplexity is 13.03, nearly the 13.13 of `identity`, which uses no context.": [
+            "By its perplexity of 13.03, its masked model has learned little from the context: `identity`, "
+            "which uses no context, has 13.13.": [
                 round(mean(each["self_pretrained"]["perplexity"] for each in pretrained[model]), 2)
                 for model in ("attention", "identity")
             ]

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import run_here
+from conftest import OWN_TABLE, run_here
 
 from fourier_attn import main, paths
 from fourier_attn.data.sources import glue
@@ -71,17 +71,29 @@ def test_a_report_or_a_picture_does_not_replace_those_of_a_run(run: Path) -> Non
     assert contents(run) == before
 
 
-def test_an_output_does_not_change_the_data_of_a_run(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source, rows = run.parent / "in.txt", run.parent / "rows"
+def test_an_output_does_not_change_the_data_of_a_run(tmp_path: Path) -> None:
+    run, source = tmp_path / "run", tmp_path / "in.txt"
+    rows = "".join(f'{{"text": "{i} is fine", "label": "{"xy"[i % 2]}"}}\n' for i in range(40))
+    (tmp_path / "a.jsonl").write_text(rows)
+    words = (f"--config.data.train={tmp_path / 'a.jsonl'}", f"--workdir={run}")
+    assert run_here(main, *OWN_TABLE, *words)[0] == 0
     source.write_text("a fine film\n")
-    rows.mkdir()
-    monkeypatch.setattr(stream, "knob_of", lambda path, _: "train" if path.parent == rows else "")
-    for name in ("a.csv", "new.jsonl"):
-        code, out, err = run_here(
-            main, "--mode=predict", f"--workdir={run}", f"--input={source}", f"--output={rows / name}"
-        )
-        said = f"error: --output={rows / name} would change data.train of the run; choose another place\n"
-        assert (code, out, err, [*rows.iterdir()]) == (2, "", said, [])
+    before = contents(tmp_path)
+    ask = ("--mode=predict", f"--workdir={run}", f"--input={source}", f"--output={tmp_path / 'a.jsonl'}")
+    said = (
+        f"error: --output={tmp_path / 'a.jsonl'} is data.train of the run, or in its folder; choose another "
+    )
+    assert run_here(main, *ask) == (2, "", f"{said}place\n")
+    assert contents(tmp_path) == before
+
+
+def test_scores_do_not_change_the_data_of_a_run(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = run.parent / "in.txt", run.parent / "b.jsonl"
+    source.write_text("a fine film\n")
+    monkeypatch.setattr(stream, "knob_of", lambda path, _: "test" if path.suffix == ".json" else "")
+    with pytest.raises(ValueError, match=r"b.jsonl \(its scores, b.metrics.json\) is data.test of the run"):
+        stream.predict_file(run, str(source), str(target))
+    assert not target.exists()
 
 
 def test_a_missing_directory_is_not_left_out_of_a_comparison(toy_run: Path, tmp_path: Path) -> None:

@@ -224,7 +224,7 @@ def test_scores_of_other_answers_do_not_stay(loaded: Predictor, tmp_path: Path) 
     named.write_text(LINES[0])
     with pytest.raises(ValueError, match=r"\(its scores, b.metrics.json\) would overwrite a file of --input"):
         stream.predict_file("run", str(named), str(tmp_path / "b.jsonl"))
-    with pytest.raises(ValueError, match="b.metrics.json would overwrite a file of --input"):
+    with pytest.raises(ValueError, match=r"b.metrics.json would overwrite a file of --input"):
         stream.predict_file("run", str(tmp_path), str(named))
 
 
