@@ -14,18 +14,18 @@ configuration file. The percentages are test accuracies on the synthetic reviews
                     al., arXiv 2107.00645). 99.93 ± 0.08 % (3 seeds), 30 s
     afno            adaptive Fourier neural operators, a small network at every frequency (Guibas et al.,
                     arXiv 2111.13587). 99.95 % (1 seed, 6 epochs), 26 min
-    long_conv       for each feature a kernel as long as the sequence (Fu et al., arXiv 2302.06646)
+    long_conv       for each feature a kernel as long as the sequence (Fu et al., arXiv 2302.06646).
+                    100.00 % (1 seed, 6 epochs), 47 s
     token_conv      a filter of three tokens or 3 x 3 patches, the same for all features. It shows what
-                    neighbours alone can do
+                    neighbours alone can do. 85.85 % (1 seed, 8 epochs), 40 s
 
 Command: `python -m fourier_attn.main --config=configs/mixer.py:linear`, or
 `--config=configs/mixer.py:global_filter-cifar10`.
 
 Times are for two CPU cores. docs/images.md has the tables of the image tasks. The accuracies of token_conv on
-images are from an earlier initial value. Not run to their end: `long_conv-reviews` and `token_conv-reviews`
-(expected cost: 0.03 core-hours each), `NAME-imdb` (expected cost: 0.54 core-hours each), `NAME-mnist`
-(expected cost: 0.17 core-hours each), `global_filter-pathfinder_patches` (expected cost: 0.06 core-hours).
-`configs/imdb_small.py` was run on IMDb instead.
+images are from an earlier initial value. Not run to their end: `NAME-imdb` (expected cost: 0.54 core-hours
+each), `NAME-mnist` (expected cost: 0.17 core-hours each), `global_filter-pathfinder_patches` (expected cost:
+0.06 core-hours). `configs/imdb_small.py` was run on IMDb instead.
 """
 
 from fourier_attn.config import Config, default
