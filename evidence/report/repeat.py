@@ -35,7 +35,8 @@ def main() -> None:
     """Compares all cells of --again with the published ones. Raises: ValueError for an unpublished cell."""
     options = flags.FLAGS
     published, again = (Ledger(paths.given(each), by_task=True) for each in (options.results, options.again))
-    for path, why in {**published.aside, **again.aside}.items():
+    if unusable := published.aside | again.aside:
+        path, why = next(iter(unusable.items()))
         raise ValueError(f"{path} {why}; train this cell again, or move the file away")
     if not again.findings:
         raise ValueError(f"again={options.again} has no finished cells; train some with --results there")
@@ -66,7 +67,8 @@ def compare(first: Finding, second: Finding) -> dict[str, Any]:
     ours, theirs = (dict(_values(each)) for each in (first, second))
     names = sorted(ours.keys() | theirs.keys())
     right = [unpack(each["right"]) if each["right"] else None for each in (first, second)]
-    if (counts := [None if each is None else len(each) for each in right])[0] != counts[1]:
+    counts = [None if each is None else len(each) for each in right]
+    if counts[0] != counts[1]:
         raise ValueError(
             f"{first['cell']} has {counts[0]} test answers and again {counts[1]}; use the same data"
         )

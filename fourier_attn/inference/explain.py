@@ -21,6 +21,7 @@ from fourier_attn import atomic, paths, provenance, style
 from fourier_attn.config import Config
 from fourier_attn.data import Task
 from fourier_attn.data.batches import Split
+from fourier_attn.data.own_files import check_unchanged
 from fourier_attn.layers.introspection import Inside, attention_maps, inspect
 from fourier_attn.model import Fields, grid
 from fourier_attn.ops.patches import fold
@@ -144,8 +145,10 @@ def write(
     directory = directory.resolve()
     stem = output or directory / "explain"
     files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("json", "png")]
-    if image is not None and paths.given(image).resolve() in [file.resolve() for file in files]:
+    if image is not None and any(paths.is_in(file, paths.given(image)) for file in files):
         raise ValueError(f"output={stem} would be written over the image; choose another name")
+    for file in files if output else ():
+        check_unchanged(file, predictor.config.data, f"output={file}")
     found = explain(predictor, text, text_pair, image)
     atomic.make_folder(stem.parent)
     document = {"run": directory.name} | found.document()

@@ -13,7 +13,7 @@ import numpy as np
 
 from fourier_attn import atomic, paths
 from fourier_attn.data import Task
-from fourier_attn.data.own_files import knob_of
+from fourier_attn.data.own_files import check_unchanged
 from fourier_attn.data.tables import tagged
 from fourier_attn.data.tables.files import ending
 from fourier_attn.data.tables.inputs import STDIN, Input, read_inputs
@@ -93,10 +93,7 @@ def predict_file(
             )
     predictor = Predictor.load(directory, devices=devices, long=long, sampling=sampling)
     for path, which in outputs.items():
-        if knob := knob_of(path, predictor.config.data):
-            raise ValueError(
-                f"--output={target}{which} is data.{knob} of the run, or in its folder; choose another place"
-            )
+        check_unchanged(path, predictor.config.data, f"--output={target}{which}")
     tally = Tally(predictor.task, predictor.config.data.length)
     with _written(target) as out:
         for chunk in _chunks(_items(source, predictor, skip_bad, tally)):

@@ -11,6 +11,7 @@ import pytest
 from conftest import OWN_TABLE, run_here
 
 from fourier_attn import main, paths
+from fourier_attn.data import own_files
 from fourier_attn.data.sources import glue
 from fourier_attn.inference import export, stream
 from fourier_attn.studies import compare
@@ -87,13 +88,19 @@ def test_an_output_does_not_change_the_data_of_a_run(tmp_path: Path) -> None:
     assert contents(tmp_path) == before
 
 
-def test_scores_do_not_change_the_data_of_a_run(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_and_pictures_do_not_change_the_data_of_a_run(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source, target = run.parent / "in.txt", run.parent / "b.jsonl"
     source.write_text("a fine film\n")
-    monkeypatch.setattr(stream, "knob_of", lambda path, _: "test" if path.suffix == ".json" else "")
+    kinds = (".json", ".png")
+    monkeypatch.setattr(own_files, "knob_of", lambda path, _: "test" if path.suffix in kinds else "")
     with pytest.raises(ValueError, match=r"b.jsonl \(its scores, b.metrics.json\) is data.test of the run"):
         stream.predict_file(run, str(source), str(target))
-    assert not target.exists()
+    words = ("--mode=explain", f"--workdir={run}", "--text=fine")
+    code, _, err = run_here(main, *words, f"--output={run.parent / 'b'}")
+    assert (code, f"output={run.parent / 'b.json'} is data.test of the run" in err) == (2, True)
+    assert {path.name for path in run.parent.iterdir()} == {"in.txt", "run"}
 
 
 def test_a_missing_directory_is_not_left_out_of_a_comparison(toy_run: Path, tmp_path: Path) -> None:
