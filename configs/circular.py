@@ -14,7 +14,7 @@ from. The articles report 84 % validation accuracy for "1d", a very close value 
 to that for 11 x 11.
 
 Expected on the synthetic reviews: test accuracies of 98.90 % (1d), 98.95 % (2d), 98.65 % (11x11) and 98.40 %
-(3x3), with 1 seed each, in 6, 10, 28 and 1.3 minutes on two CPU cores. Not run to their end: `imdb-1d`,
+(3x3), with 1 seed each, in 6, 10, 28 and 1.1 minutes on two CPU cores. Not run to their end: `imdb-1d`,
 `imdb-2d`, `imdb-11x11` and `imdb-3x3` (expected cost: 21 core-hours each).
 """
 

@@ -15,9 +15,9 @@ configuration file. The percentages are test accuracies on the synthetic reviews
     afno            adaptive Fourier neural operators, a small network at every frequency (Guibas et al.,
                     arXiv 2111.13587). 99.95 % (1 seed, 6 epochs), 26 min
     long_conv       for each feature a kernel as long as the sequence (Fu et al., arXiv 2302.06646).
-                    100.00 % (1 seed, 6 epochs), 47 s
+                    100.00 % (1 seed, 6 epochs), 33 s
     token_conv      a filter of three tokens or 3 x 3 patches, the same for all features. It shows what
-                    neighbours alone can do. 85.85 % (1 seed, 8 epochs), 40 s
+                    neighbours alone can do. 85.85 % (1 seed, 8 epochs), 32 s
 
 Command: `python -m fourier_attn.main --config=configs/mixer.py:linear`, or
 `--config=configs/mixer.py:global_filter-cifar10`.
