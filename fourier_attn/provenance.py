@@ -17,6 +17,7 @@ import jax
 from fourier_attn import atomic
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")
+VECTORS = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX", "sve": "SVE", "asimd": "NEON"}  # widest first
 
 
 def record(*packages: str) -> dict[str, Any]:
@@ -63,12 +64,15 @@ def commit() -> str | None:
 def hardware() -> dict[str, Any]:
     """Returns the processor, the cores that this process may use, the memory, and JAX's accelerators.
 
-    Units: memory in GiB.
+    Units: memory in GiB. "vectors" are the widest vector instructions of the processor. XLA compiles for
+    them, and other instructions round sums differently. Virtual machines often hide the rest of the
+    processor's name.
     """
     devices = jax.devices()
     on_cpu = devices[0].platform == "cpu"
     return {
         "cpu": _processor(),
+        "vectors": vectors(_cpu_lines()),
         "cores": cores(),
         "memory_gib": round(memory_bytes() / 2**30, 1),
         "accelerator": None if on_cpu else devices[0].device_kind,
@@ -118,8 +122,26 @@ def write(path: Path, document: dict[str, Any]) -> None:
     atomic.write(path, json.dumps(document, indent=1) + "\n")
 
 
+def vectors(lines: Sequence[str]) -> str | None:
+    """Returns the widest vector instructions of a processor; None if they are unknown.
+
+    >>> vectors(["model name : AMD EPYC", "flags : fpu sse2 avx avx2"])
+    'AVX2'
+    >>> vectors(["Features : fp asimd sve"])
+    'SVE'
+
+    Args:
+      lines: lines of Linux's `/proc/cpuinfo`.
+    """
+    flags = {flag for line in lines if line.startswith(("flags", "Features")) for flag in line.split()}
+    return next((name for flag, name in VECTORS.items() if flag in flags), None)
+
+
 def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    names = [line.partition(":")[2].strip() for line in _cpu_lines() if line.startswith("model name")]
     return names[0] if names else platform.processor()
+
+
+def _cpu_lines() -> list[str]:
+    info = Path("/proc/cpuinfo")
+    return info.read_text().splitlines() if info.exists() else []

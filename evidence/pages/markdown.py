@@ -197,7 +197,8 @@ def machine(hardware: dict[str, Any] | None) -> str:
     """Describes the hardware of a row in words."""
     if hardware is None:
         return "hardware unknown"
-    text = f"{hardware['cpu']}, {hardware['cores']} core{'s' * (hardware['cores'] != 1)}"
+    cpu = f"{hardware['cpu']} with {hardware['vectors']}" if hardware.get("vectors") else hardware["cpu"]
+    text = f"{cpu}, {hardware['cores']} core{'s' * (hardware['cores'] != 1)}"
     if hardware["memory_gib"]:
         text += f", {hardware['memory_gib']:g} GiB"
     if hardware["accelerator"]:

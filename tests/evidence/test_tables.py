@@ -237,6 +237,15 @@ def test_a_run_as_a_row(tmp_path: Path) -> None:
         assert row[unknown] is None
 
 
+def test_the_machine_of_a_run_has_its_vector_instructions() -> None:
+    """Processors with one name may differ in them, and then results differ in their last digits."""
+    earlier = FACTS["hardware"]
+    assert markdown.machine(earlier) == "Some CPU, 2 cores, 8 GiB"
+    assert markdown.machine(earlier | {"vectors": None}) == "Some CPU, 2 cores, 8 GiB"
+    assert markdown.machine(earlier | {"vectors": "AVX2"}) == "Some CPU with AVX2, 2 cores, 8 GiB"
+    assert provenance.hardware()["vectors"] in {*provenance.VECTORS.values(), None}
+
+
 def test_what_newer_runs_record(tmp_path: Path) -> None:
     line = "python -m fourier_attn.main --config=configs/fnet.py:imdb --workdir=.../b"
     row = collect.row(write_run(tmp_path / "run", command=line, hardware=FACTS["hardware"]))
