@@ -192,21 +192,25 @@ def fewer(results: Results, tier: str, model: str, against: str) -> Judged:
     return Judged(SUPPORTED if ours < theirs else REFUTED, f"`{model}` {ours:,}, `{against}` {theirs:,}")
 
 
-def growing(results: Results, mixer: str, of: str, exponent: float, said: str) -> Judged:
-    """Judges "grows with a power of the number of tokens" between 1,024 and 8,192 tokens.
+def growing(results: Results, mixers: Mapping[int, str], of: str, exponent: float, said: str) -> Judged:
+    """Judges "grows with a power of the number of tokens" between 1,024 and 8,192 tokens, at each width.
 
     Args:
       results: the files of results.
-      mixer: its name in the benchmark.
+      mixers: names of the mixer in the benchmark, by the width of the network.
       of: "ms" or "temporary_mb".
       exponent: the power. A measured one within 0.25 of it supports the claim.
       said: what is measured.
     """
     rows = results.document("benchmarks/growth-cpu")["rows"]
-    at = {row["t"]: row[of] for row in rows if row["mixer"] == mixer}
-    power = float(np.log(at[8192] / at[1024]) / np.log(8))
-    verdict = SUPPORTED if abs(power - exponent) < 0.25 else REFUTED
-    return Judged(verdict, f"{said} on a CPU: tokens to the power {power:.2f}")
+    powers = {}
+    for width, mixer in mixers.items():
+        at = {row["t"]: row[of] for row in rows if row["mixer"] == mixer}
+        powers[width] = float(np.log(at[8192] / at[1024]) / np.log(8))
+    near = {abs(power - exponent) < 0.25 for power in powers.values()}
+    verdict = UNDECIDED if len(near) > 1 else SUPPORTED if near.pop() else REFUTED
+    words = ", ".join(f"{power:.2f} (d = {width})" for width, power in powers.items())
+    return Judged(verdict, f"{said} on a CPU: tokens to the power {words}")
 
 
 def faster(results: Results, what: str, size: str, bound: float = 1.0) -> Judged:
@@ -362,10 +366,13 @@ def commuting(results: Results) -> Judged:
 
 
 def rank(results: Results) -> Judged:
-    """Judges "the matrices of convolutions and attention have low rank", at random parameters."""
+    """Judges "the matrices of convolutions and attention have low rank", at random parameters.
+
+    These can support the claim. They cannot contradict it, because training changes the parameters.
+    """
     rows = [r for r in results.document("studies/matrices")["rows"] if r["layer"] in ("conv 3", "attention")]
     words = ", ".join(f"`{row['layer']}` {row['rank']} of {row['rows']}" for row in rows)
-    verdict = SUPPORTED if all(row["rank"] < row["rows"] / 2 for row in rows) else REFUTED
+    verdict = SUPPORTED if all(row["rank"] < row["rows"] / 2 for row in rows) else UNDECIDED
     return Judged(verdict, f"initial weights, random input: {words}; trained networks were not measured")
 
 
