@@ -1,6 +1,7 @@
 """Helpers of the tests that sentences and tables of the pages agree with the results."""
 
 import re
+import subprocess
 from collections.abc import Mapping
 
 import jax
@@ -36,3 +37,9 @@ def parameters(config: Config) -> int:
     c = fitted_without_data(config).model
     shapes = jax.eval_shape(model.build(c).init, jax.random.key(0), model.example(c))
     return sum(leaf.size for leaf in jax.tree.leaves(shapes["params"]))
+
+
+def git(*words: str) -> list[str]:
+    """Returns the words that git prints; none outside of a clone."""
+    done = subprocess.run(["git", "-C", str(ROOT), *words], check=False, capture_output=True, text=True)
+    return done.stdout.split()

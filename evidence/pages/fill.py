@@ -41,13 +41,13 @@ from evidence.pages.inside import attention_table, matrix_table, property_table
 from evidence.pages.language import equal_sizes, equal_verdicts
 from evidence.pages.markdown import Results
 from evidence.pages.measured import GPU_TABLES
-from evidence.pages.open_questions import open_questions
+from evidence.pages.open_questions import open_configurations, open_questions
 from evidence.pages.operator_guess import guess_by_operator, networks_against_guess
 from evidence.pages.programs import bounds_table, predictions_table, programs_table
 from evidence.pages.projected import frames, parts, speedup
 from evidence.pages.readme_table import readme_table
 from evidence.pages.repeats import repeats_table
-from evidence.pages.run_tables import evidence, padding, recall_on_engines, robustness, runs
+from evidence.pages.run_tables import evidence, once, padding, recall_on_engines, robustness, runs
 from evidence.pages.skill_predictions import verdicts_table
 from evidence.pages.skills import equal_table, hybrids_table, pairs_table, recall_table, skills_table
 from evidence.pages.timings import SPEED, fixed_parts, generation, growth, kept, speed, values
@@ -115,6 +115,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "lm-causal": partial(equal_sizes, kind="causal"),
     "lm-masked": partial(equal_sizes, kind="masked"),
     "images-pixels": partial(evidence, tier="pixels", whole=True),
+    "configurations": once,
     "padding": partial(padding, name="studies/padding-imdb"),
     **{name: partial(speed_table, files=files) for name, files in SPEED.items()},
     "speed-loop": lambda r: values(r, "benchmarks/loop-cpu", "benchmarks/startup-cpu"),
@@ -172,6 +173,7 @@ REPORTS = {  # reports with all seeds, by table
 LISTS: dict[str, Callable[[Mapping[str, Callable[[Results], str]], Results], str]] = {
     "provenance": layout.provenance,
     "open-questions": lambda _, results: open_questions(results),
+    "open-configurations": lambda _, results: open_configurations(results),
 }
 
 

@@ -1,4 +1,6 @@
-"""Lists the runs that are missing: unfinished cells of the suite, and configurations that were not run.
+"""Lists the runs that are missing: those of open questions, and configurations that were not run.
+
+Runs of open questions are unfinished cells of the suite, and options of networks that were not tried.
 
 A configuration was run to its end if a run of its file, with as many epochs as the file says, is in results/.
 The expected core-hours are estimates. They start from the core-hours of a comparable model of the suite, and
@@ -6,7 +8,7 @@ grow in proportion to the work, the product of examples, epochs, tokens, blocks 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -62,7 +64,7 @@ ARGUMENTS = {
     "optical_insitu": ["reviews", "imdb"],
     "skills": ["conv_attention-recall"],
 }
-FILES = ("studies/imdb", "benchmarks/reviews-cpu")
+FILES = ("studies/imdb", "benchmarks/reviews-cpu", "studies/configurations")
 # Runs of this file are the fine-tuned networks of three studies in results/studies.
 IN_STUDIES = {"configs/optical_insitu.py:reviews", "configs/optical_insitu.py:imdb"}
 REHEARSAL = "toy"
@@ -103,25 +105,41 @@ class Question(NamedTuple):
 
 
 def open_questions(results: Results) -> str:
-    """Tabulates all missing runs with their expected core-hours."""
-    lines = [[q.title, "; ".join(q.runs), cost_cell(q.core_hours)] for q in questions(results)]
-    return table(["Question", "Missing runs", "Core-hours, estimated"], lines)
+    """Tabulates the missing runs of all open questions with their expected core-hours."""
+    return questions_table("Question", of_suite(results))
 
 
-def open_hours(results: Results) -> str:
-    """Returns the expected core-hours of all missing runs together."""
+def open_configurations(results: Results) -> str:
+    """Tabulates the configurations that were not run to their end with their expected core-hours."""
+    return questions_table("Configurations", of_configurations(results))
+
+
+def questions_table(head: str, questions: list[Question]) -> str:
+    """Tabulates questions.
+
+    Args:
+      head: heading of the first column.
+      questions: the questions, one for each row.
+    """
+    lines = [[q.title, "; ".join(q.runs), cost_cell(q.core_hours)] for q in questions]
+    return table([head, "Missing runs", "Core-hours, estimated"], lines)
+
+
+def open_hours(questions: Callable[[Results], list[Question]], results: Results) -> str:
+    """Returns the expected core-hours of the missing runs of all questions together.
+
+    Args:
+      questions: `of_suite` or `of_configurations`.
+      results: the files of results and the configurations.
+    """
     return cost_cell(sum(question.core_hours for question in questions(results)))
 
 
 @lru_cache(maxsize=1)
-def questions(results: Results) -> list[Question]:
-    """Returns all questions that missing runs leave open; the last list is kept."""
+def of_suite(results: Results) -> list[Question]:
+    """Returns all questions that missing runs of the suite leave open; the last list is kept."""
     ledger = finished_cells(results)
-    return [
-        *of_tiers(ledger),
-        *of_configurations(results, ledger),
-        *of_treatments(results, ledger),
-    ]
+    return [*of_tiers(ledger), *of_pathfinder(results, ledger), *of_treatments(results, ledger)]
 
 
 def of_tiers(ledger: Ledger) -> Iterator[Question]:
@@ -138,16 +156,35 @@ def of_tiers(ledger: Ledger) -> Iterator[Question]:
         yield Question(TITLES.get(tier, tier), runs, hours)
 
 
-def of_configurations(results: Results, ledger: Ledger) -> Iterator[Question]:
-    """Yields a question for each kind of configurations that were not run and are in no tier."""
+@lru_cache(maxsize=1)
+def of_configurations(results: Results) -> list[Question]:
+    """Returns a row for each kind of configurations that were not run; the last list is kept."""
+    ledger = finished_cells(results)
     suite = {cell.config for cell in cells.EVERY.values() if at_its_end(cell)}
     groups: dict[str, list[str]] = {}
     for config in not_run(results, ledger):
-        if config not in suite:
+        if config not in suite and config not in PATHFINDER:
             groups.setdefault(kind(config), []).append(config)
-    for title, configs in groups.items():
-        costs = {config: core_hours(config, ledger) for config in configs}
-        yield Question(title, grouped(costs), sum(costs.values()))
+    return [of_configs(title, configs, ledger) for title, configs in groups.items()]
+
+
+def of_pathfinder(results: Results, ledger: Ledger) -> Iterator[Question]:
+    """Yields the question on configurations of Pathfinder that were not run, if there are any."""
+    left = [config for config in PATHFINDER if config in not_run(results, ledger)]
+    if left:
+        yield of_configs("Pathfinder", left, ledger)
+
+
+def of_configs(title: str, configs: Sequence[str], ledger: Ledger) -> Question:
+    """Returns the question that missing runs of configurations leave open.
+
+    Args:
+      title: its title.
+      configs: the configurations.
+      ledger: the finished cells.
+    """
+    costs = {config: core_hours(config, ledger) for config in configs}
+    return Question(title, grouped(costs), sum(costs.values()))
 
 
 def grouped(costs: Mapping[str, float]) -> list[str]:
@@ -168,11 +205,12 @@ def grouped(costs: Mapping[str, float]) -> list[str]:
 
 def of_treatments(results: Results, ledger: Ledger) -> Iterator[Question]:
     """Yields questions on options of networks that were run otherwise."""
-    rows = results.document("studies/imdb")["rows"]
+    rows = rows_of(results.runs("studies/padding-imdb"))
     hours = min(row["seconds"] * row["hardware"]["cores"] for row in rows) / 3600
-    yield Question(
-        "Padding as in the published FNet", ["`configs/fnet.py:imdb`, `padding=tokens` (3)"], 3 * hours
-    )
+    left = 3 - sum(row["knobs"].get("model.mixer.padding") == "tokens" for row in rows)
+    if left > 0:
+        run = f"`configs/fnet.py:imdb`, `padding=tokens` ({left})"
+        yield Question("Padding as in the published FNet", [run], left * hours)
     for mixer, (since, _) in STARTED.items():
         old = [f for f in ledger.findings.values() if f["mixer"] == mixer and f["date"] < since]
         spent = sum(finding["cpu_seconds"] for finding in old) / 3600
@@ -183,16 +221,13 @@ def of_treatments(results: Results, ledger: Ledger) -> Iterator[Question]:
 
 
 def kind(config: str) -> str:
-    """Returns the title of the question that a configuration belongs to."""
+    """Returns the title of the row that a configuration belongs to."""
     task, epochs = read(config).data.task, read(config).train.epochs
     if task == "reviews":
-        return "Configurations on the synthetic reviews"
+        return "Synthetic reviews"
     if task == "imdb":
-        own = "the articles' recipe" if epochs == 20 else "their own recipe"
-        return f"Configurations on IMDb with {own}"
-    if task.startswith("pathfinder"):
-        return "Pathfinder"
-    return "Configurations on images" if task in IMAGES else "Configurations on language"
+        return f"IMDb, {'recipe of the articles' if epochs == 20 else 'own recipe'}"
+    return {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}.get(task, "Language")
 
 
 def core_hours(config: str, ledger: Ledger) -> float:

@@ -200,6 +200,22 @@ def run_line(title: str, rows: list[Row]) -> list[str]:
     ]
 
 
+def once(results: Results) -> str:
+    """Tabulates the configurations on other tasks that were run once to their end, with their test metric."""
+    documents = results.runs("studies/configurations")
+    lines = [
+        [f"`{row['config']}`", row["metric"], metric_cell(row), str(round(row["epochs"]))]
+        for row in rows_of(documents)
+    ]
+    return table(["`--config=`", "metric", "on the test set", "epochs"], sorted(lines)) + notes(documents)
+
+
+def metric_cell(row: Row) -> str:
+    """Formats the test metric of a run: a perplexity as it is, anything else as a percentage."""
+    value = row["test"][row["metric"]]
+    return f"{value:.1f}" if row["metric"] == "perplexity" else f"{100 * value:.2f} %"
+
+
 def accuracies(row: Row) -> list[float]:
     """Returns the test accuracies of all networks of the run."""
     return row["test"].get("accuracy_seeds") or [row["test"]["accuracy"]]

@@ -16,7 +16,7 @@ from evidence.pages.claims import CONTROL, share_of_glue
 from evidence.pages.compiled import COMPILED_VALUES
 from evidence.pages.markdown import Results, mean_cell, significant
 from evidence.pages.measured import GPU_VALUES
-from evidence.pages.open_questions import finished_cells, open_hours
+from evidence.pages.open_questions import finished_cells, of_configurations, of_suite, open_hours
 from evidence.pages.operator_guess import OPERATOR_RULE, listops_networks, significant_z
 from evidence.pages.optics_values import OPTICS_VALUES, cheapest_engine
 from evidence.pages.projected import spread
@@ -51,13 +51,6 @@ def other_days(results: Results) -> str:
             hours = without_failures([core_hours(finding) for finding in findings])
             ratios += [max(hours) / min(hours)] if hours else []
     return f"{max(ratios):.1f}"
-
-
-def sst2_error(results: Results) -> str:
-    """Returns one standard error of the best model's accuracy on SST-2's test sentences, in points."""
-    findings = [finding for group in published(results.root, "sst2").values() for finding in group]
-    best = max(findings, key=score)
-    return f"{100 * math.sqrt(score(best) * (1 - score(best)) / best['test']['examples']):.1f}"
 
 
 def hypotheses(results: Results, held: bool = False) -> str:
@@ -431,11 +424,11 @@ VALUES: dict[str, Callable[[Results], str]] = {
     "faster-huggingface": faster("benchmarks/peer-huggingface-cpu", "FNet-base"),
     "slower-crossbar": faster("benchmarks/peer-crossbar-cpu", "optical 3 x 3", inverse=True),
     "other-days": other_days,
-    "sst2-error": sst2_error,
     "first-p": first_p,
     "hypotheses": hypotheses,
     "claim-counts": claim_counts,
-    "open-hours": open_hours,
+    "open-hours": partial(open_hours, of_suite),
+    "configuration-hours": partial(open_hours, of_configurations),
     "repeats": repeats,
     "repeats-change": largest_change,
     **{
@@ -459,6 +452,10 @@ VALUES: dict[str, Callable[[Results], str]] = {
     **{
         f"sst2-{name}": partial(points_above, model=name, against="identity", tier="sst2")
         for name in ("fnet", "attention", "circular-1d", "lambda")
+    },
+    **{
+        f"sst2-{name}-lambda": partial(points_above, model=name, against="lambda", tier="sst2")
+        for name in ("attention", "fnet")
     },
     "apart-at-first": seed_difference_after_one_epoch,
     "circular-parameters": circular_parameters,

@@ -102,7 +102,7 @@ def test_sentences_on_cells_that_were_trained_again_agree_with_the_results() -> 
     agree(
         page("docs/evidence.md"),
         {
-            "with the same number of cores:": all(
+            "With the same number of cores,": all(
                 first["hardware"]["cores"] == second["hardware"]["cores"] for first, second in both
             ),
             "for a network that does not solve its task (`recall_equal`).": most["tier"] == "recall_equal"

@@ -4,16 +4,19 @@ import re
 from collections.abc import Callable
 
 import pytest
-from agreement import RESULTS, agree, numbers, page
+from agreement import RESULTS, agree, git, numbers, page
 from conftest import ROOT
 
 from evidence.pages import open_questions, values
 from evidence.pages.claims import CONTROL, SUPPORTED, share_of_glue, verdicts
 from evidence.pages.markdown import Results, table
+from evidence.pages.optics_values import cheapest_engine
 from evidence.suite.cells import EVERY
 from evidence.suite.ledger import Finding, published, score
 from evidence.suite.skills import RATES, SOLVED
+from evidence.suite.statistics import welch_interval
 from fourier_attn.model import MIXERS
+from fourier_attn.studies.engine import frontier
 from fourier_attn.studies.intervals import percent_range, wilson_interval
 
 PAGE = (ROOT / "docs" / "evidence.md").read_text()
@@ -149,6 +152,11 @@ def test_sentences_on_images_agree_with_every_seed() -> None:
     }
     assert all(signs[model] == {False} for model in ("fourier", "hybrid", "attention", "lambda-7"))
     assert signs["global_filter"] == {True}
+    ends = [100 * end for end in welch_interval(fifth["attention"], fifth["identity"])[1:]]
+    assert f"includes zero ({ends[0]:.1f} to {ends[1]:.1f} points)" in text
+    last = [found["epochs"][-1] for found in published(ROOT, "cifar10")["attention"]]
+    assert "differ by less than half a point after ten epochs" in text
+    assert all(abs(each["train"]["accuracy"] - each["validation"]["accuracy"]) < 0.005 for each in last)
     assert all(signs[model] == {True, False} for model in ("token_conv", "lambda-3"))
 
 
@@ -184,4 +192,42 @@ def test_most_open_core_hours_are_trainings_through_an_engine() -> None:
     ledger = open_questions.finished_cells(RESULTS)
     left = open_questions.not_run(RESULTS, ledger)
     engines = sum(open_questions.core_hours(name, ledger) for name in left if "optical" in name)
-    assert engines > sum(question.core_hours for question in open_questions.questions(RESULTS)) / 2
+    every = sum(question.core_hours for question in open_questions.of_configurations(RESULTS))
+    assert engines > every / 2
+
+
+def test_the_cheapest_engines_are_described_as_they_are() -> None:
+    reaches, bits = set(), set()
+    for name in ("fnet", "circular"):
+        rows = RESULTS.document(f"studies/pareto-{name}")["rows"]
+        [exact] = frontier.part(rows, "exact")
+        low, high = wilson_interval(exact["accuracy"], exact["examples"])
+        reaches.add(round(50 * (high - low), 1))
+        bits.add(cheapest_engine(rows)["bits"])
+    said = {
+        "This interval reaches about 1.5 points in each direction": reaches == {1.5},
+        "both engines have 4-bit converters": bits == {4},
+    }
+    agree(page("docs/evidence.md"), said)
+
+
+def test_predictions_are_in_the_history_before_the_runs_that_they_predict() -> None:
+    """The commit of every run descends from the commit in which its prediction was written down."""
+    rows = re.findall(r"\| [^|]+ \| ([\da-f]{7}(?:, [\da-f]{7})*) \| (`[^|]+) \|", page("docs/evidence.md"))
+    assert len(rows) == 7
+    if not git("rev-parse", "--verify", "--quiet", rows[0][0]):
+        pytest.skip("needs a clone with the whole history")
+    earlier = []
+    for commits, words in rows:
+        first, *_ = commits.split(", ")
+        for tier in re.findall("`([^`]+)`", words):
+            cells = [cell for group in published(ROOT, tier).values() for cell in group]
+            before = {commit for commit in {cell["commit"] for cell in cells} if not descends(commit, first)}
+            earlier += [cell["cell"] for cell in cells if cell["commit"] in before]
+    assert len(earlier) == 5
+    assert all(name.startswith("skills-") and name.endswith("-0") for name in earlier)
+
+
+def descends(commit: str, earlier: str) -> bool:
+    """Whether a commit is another commit or comes after it."""
+    return git("merge-base", commit, earlier) == git("rev-parse", earlier)

@@ -45,8 +45,9 @@ def test_sentences_on_other_skills_agree_with_the_results() -> None:
         return {name: mean(scores[f"{task}-{name}"]) for name in NETWORKS}
 
     copying, ranks = means("selective_copy"), sorted(NETWORKS, key=means("selective_copy").__getitem__)
-    slow = [("sort", "conv_fourier"), ("sort", "conv_random"), ("memorise", "fourier+attention")]
-    slow += [("selective_copy", name) for name in ("conv_attention", "conv_circular", "conv_lambda")]
+    mixing = {*NETWORKS} - {"identity", "token_conv"}
+    failed = [(task, name) for task in RATES for name in mixing - solving(task)]
+    highest = [(task, name) for task, name in failed if RATES[task][name] == TRIED[-1]]
     (trial,) = published(ROOT, "skill_rates")["memorise-fourier+attention-rate-5e-3"]
     said = {
         "Only `long_conv+attention` solves it, with all seeds.": solving("selective_copy")
@@ -59,9 +60,13 @@ def test_sentences_on_other_skills_agree_with_the_results() -> None:
         "except Fourier mixing, random mixing and a second `token_conv`. Both hybrids solve it": (
             set(NETWORKS) - solving("sort") == {"identity", "token_conv", "conv_fourier", "conv_random"}
         ),
-        "Some networks do not solve a task here and are best at 0.005": all(
-            RATES[task][name] == TRIED[-1] for task, name in slow
-        ),
+        "this is so in 38 of 52 cases": (len(highest), len(failed)) == (38, 52),
+        "Among them are 9 of 10 networks on selective copying, and 10 of 11 on compression.": [
+            sum(task == of for task, _ in cases)
+            for of in ("selective_copy", "compress")
+            for cases in (highest, failed)
+        ]
+        == [9, 10, 10, 11],
         "So do all networks but `fourier+attention`, with all seeds.": set(NETWORKS) - solving("memorise")
         == {"fourier+attention"},
         "less than 80 % with each of the three new seeds": max(scores["memorise-fourier+attention"]) < 0.8,
@@ -244,7 +249,8 @@ def test_sentences_on_hybrids_without_attention_agree_with_the_results() -> None
     said = {
         "With circular attention in the second block, the network solves recall, fuzzy recall, noisy recall "
         "and selective copying with all seeds.": min(map(min, circular.values())) >= SOLVED,
-        "A lambda layer does so with all seeds but one": sum(x < SOLVED for x in fuzzy) == 1,
+        "its seeds have 91.4, 96.8 and 95.0 %, so chance may decide which": [round(100 * x, 1) for x in fuzzy]
+        == [91.4, 96.8, 95.0],
         "A second long convolution solves none of the four": max(map(max, control.values())) < SOLVED,
     }
     agree(page("docs/evidence.md"), said)

@@ -2,13 +2,13 @@
 
 import json
 import re
-import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from agreement import git
 from cells import finding
 from conftest import ROOT, run_here
 from PIL import Image
@@ -558,9 +558,3 @@ def test_results_name_commits_of_this_history() -> None:
     if git("rev-parse", "--is-shallow-repository") != ["false"] or len(unknown) == len(named):
         pytest.skip("needs a clone with the whole history")
     assert not unknown
-
-
-def git(*words: str) -> list[str]:
-    """Returns the words that git prints; none outside of a clone."""
-    done = subprocess.run(["git", "-C", str(ROOT), *words], check=False, capture_output=True, text=True)
-    return done.stdout.split()
