@@ -214,6 +214,18 @@ def at_photons(results: Results, run: str, photons: float) -> str:
     return _mean(results, "photons-reviews", lambda row: (row["run"], row.get("photons")) == (run, photons))
 
 
+def at_power(results: Results, power: float) -> str:
+    """Returns the accuracy of FNet on IMDb through a 4-bit chip, the mean over devices in percent.
+
+    Args:
+      results: the files of results.
+      power: optical power as a multiple of the preset's.
+    """
+    rows = frontier.part(results.document("studies/pareto-fnet")["rows"], frontier.TESTED)
+    row = next(row for row in rows if (row["bits"], row["power"]) == (4, power))
+    return f"{100 * row['accuracy']:.2f}"
+
+
 def _mean(results: Results, name: str, wanted: Callable[[dict[str, Any]], bool]) -> str:
     rows = results.document(f"studies/{name}")["rows"]
     return f"{100 * statistics.mean(row['accuracy'] for row in rows if wanted(row)):.2f}"
@@ -251,6 +263,9 @@ OPTICS_VALUES: dict[str, Callable[[Results], str]] = {
     "drift-new": partial(drifted, interval=None, age=0.0),
     "drift-never": partial(drifted, interval=None, age=3600.0),
     "drift-often": partial(drifted, interval=600.0, age=3600.0),
+    "drift-ten-minutes": partial(drifted, interval=None, age=600.0),
+    "photons-chip-990": partial(at_power, power=0.01),
+    "photons-chip-9900": partial(at_power, power=0.1),
     "photons-exact": partial(at_photons, run="exact", photons=30.0),
     "photons-tuned": partial(at_photons, run="insitu-30-photons", photons=30.0),
 }

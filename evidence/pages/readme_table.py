@@ -25,7 +25,7 @@ def readme_table(results: Results) -> str:
             "[report](results/evidence/imdb/report.md), [page](docs/texts.md)",
         ],
         [
-            "attention on a CPU, forward and backward: speed relative to PyTorch, median (range)",
+            "attention on a CPU, forward and backward: speed relative to PyTorch, median of 5 sizes (range)",
             _attention(results),
             "[file](results/benchmarks/peer-ops-cpu.json), [page](docs/performance.md)",
         ],

@@ -1,0 +1,124 @@
+"""Sentences on speed, memory and engines agree with the measurements."""
+
+from statistics import mean
+from typing import Any
+
+from agreement import RESULTS, agree, page
+
+from evidence.pages.optics_values import frontier
+
+RECALL = ("circular", "circular-3x3", "hybrid")  # networks on engines
+
+
+def rows(name: str, **wanted: Any) -> list[dict[str, Any]]:
+    """The rows of a file in results/ that have these entries."""
+    found = RESULTS.document(name)["rows"]
+    return [row for row in found if all(row.get(key) == value for key, value in wanted.items())]
+
+
+def test_sentences_on_speed_agree_with_the_measurements() -> None:
+    def growth(mixer: str) -> int:
+        at = {row["t"]: row["ms"] for row in rows("benchmarks/growth-cpu", mixer=mixer)}
+        return round(at[8192] / at[1024])
+
+    lambdas = rows("benchmarks/mixers-lambda-cpu", what="lambda / grouped convolution", **{"pass": "forward"})
+    factors = [row["times_faster"] for row in lambdas]
+    most = max(RESULTS.document("benchmarks/mixers-lambda-cpu")["rows"], key=lambda row: row["times_faster"])
+    steps = {
+        (row["what"], row["size"]): row
+        for row in rows("benchmarks/encoder-growth-cpu", **{"pass": "training step"})
+    }
+    longer = [
+        (row["other_ms"] - (plain := steps["fnet / bert", size])["other_ms"])
+        / (plain["other_ms"] - plain["ours_ms"])
+        for (what, size), row in steps.items()
+        if what == "fnet / bert with attention dropout" and size.startswith("4 layers")
+    ]
+    kept = {
+        row["what"].partition(":")[0]: (
+            row["other_ms"] - row["ours_ms"],
+            row["most memory, kept, MB"] - row["most memory, given back, MB"],
+            -row["times_faster"],
+        )
+        for row in rows("benchmarks/allocator-cpu")
+    }
+    peers = [
+        row
+        for row in rows("benchmarks/peer-ops-cpu")
+        if row["what"].startswith("attention /") and "backward" in row["pass"]
+    ]
+    said = {
+        "At d = 768, these factors are 11 and 42.": [
+            growth("fourier, d = 768"),
+            growth("attention, d = 768, 12 heads of 64"),
+        ]
+        == [11, 42],
+        "In the forward pass alone, the factor is 9.7 to 19.": (
+            round(min(factors), 1),
+            round(max(factors)),
+        )
+        == (9.7, 19),
+        "The largest factor is from a single round.": most["rounds"] == 1,
+        "this makes a training step longer by 0.6 to 1.6 times": (
+            len(longer) == 4 and [round(end, 1) for end in (min(longer), max(longer))] == [0.6, 1.6]
+        ),
+        "Attention saves the most time per step by the median": all(
+            max(kept, key=lambda name: kept[name][i]) == "attention" for i in range(3)
+        ),
+    }
+    agree(page("docs/performance.md"), said)
+    agree(page("README.md"), {"speed relative to PyTorch, median of 5 sizes (range)": len(peers) == 5})
+
+
+def test_sentences_on_accelerators_agree_with_the_measurements() -> None:
+    peak = {row["what"]: row["peak_mb"] for row in rows("benchmarks/gpu-step")}
+    cycles = {
+        (row["what"], row["dtype"]): row["cycles"]
+        for row in rows("benchmarks/aot-v5e", part="mixer", devices=4)
+    }
+    ratio = cycles["attention", "bfloat16"] / cycles["lambda", "bfloat16"]
+    said = {
+        "its [peak memory](#training-steps-on-one-gpu) is 1.23 times that": (
+            round(peak["bert, cudnn"] / peak["fnet"], 2) == 1.23
+        ),
+        "and 1.26 times as many in bfloat16": round(ratio, 2) == 1.26,
+    }
+    agree(page("docs/accelerators.md"), said)
+
+
+def test_answers_on_engines_agree_with_the_measurements() -> None:
+    robust = rows("studies/robustness-imdb")
+    exact = {row["run"]: row["accuracy"] for row in robust if "bits" not in row}
+    through = [row for row in robust if "bits" in row]
+    recall = [RESULTS.document(f"studies/robustness-recall-{name}")["rows"] for name in RECALL]
+    twins = [row["accuracy"] for found in recall for row in found if "bits" not in row]
+    drift = {
+        interval: mean(row["accuracy"] for row in rows("studies/drift-reviews", interval_s=interval))
+        for interval in (600.0, 1800.0)
+    }
+    photons = {
+        run: {
+            count: mean(row["accuracy"] for row in rows("studies/photons-reviews", run=run, photons=count))
+            for count in (50.0, 100.0, 1000.0)
+        }
+        for run in ("exact", "insitu-30-photons")
+    }
+    light = {row["power"]: row["photons"] for row in frontier.part(rows("studies/pareto-fnet"), "judged")}
+    said = {
+        "fewer were not tested": min(row["bits"] for row in through) == 3,
+        "42 of 48 evaluations on the engine are less accurate": (
+            sum(row["accuracy"] < exact[row["run"]] for row in through),
+            len(through),
+        )
+        == (42, 48),
+        "with accuracies of at least 99.95 %": len(twins) == 3 and min(twins) >= 0.9995,
+        "Every ten minutes are often enough on average, and every 30 minutes are not": (
+            drift[600.0] > 0.989 and drift[1800.0] < 0.97
+        ),
+        "With at least 100 photons, fine-tuning does not help.": all(
+            photons["insitu-30-photons"][count] <= photons["exact"][count] for count in (100.0, 1000.0)
+        ),
+        "9,900 are enough, and 990 are not": [round(light[power], -1) for power in (0.01, 0.1)]
+        == [990, 9870],
+    }
+    agree(page("docs/optics/findings.md"), said)
