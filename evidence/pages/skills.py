@@ -164,18 +164,23 @@ def guess_by_position(knobs: Knobs, examples: int = 50_000) -> float:
     return held_out[np.arange(knobs.length), shown.argmax(axis=1)].sum() / held_out.sum()
 
 
-def rates_table(groups: Groups) -> str:
-    """Tabulates the validation accuracy of the trials after training, by learning rate."""
+def rates_table(groups: Groups, rates: Sequence[str] = TRIED) -> str:
+    """Tabulates the validation accuracy of the trials after training, by learning rate.
+
+    Args:
+      groups: the findings of each "TASK-NETWORK-rate-RATE".
+      rates: the learning rates.
+    """
     lines = []
     for task in SKILLS:
         for name in (*NETWORKS, *HYBRIDS):
-            found = [groups.get(f"{task}-{name}-rate-{rate}", ()) for rate in TRIED]
+            found = [groups.get(f"{task}-{name}-rate-{rate}", ()) for rate in rates]
             if any(found):
                 ends = [
                     f"{100 * number(each[0]['validation'][-1]):.1f}" if each else NOT_RUN for each in found
                 ]
                 lines.append([f"`{task}`", f"`{name}`", *ends])
-    return table(["task", "network", *(f"rate {float(rate):g}" for rate in TRIED)], lines)
+    return table(["task", "network", *(f"rate {float(rate):g}" for rate in rates)], lines)
 
 
 def _best_first(groups: Groups, prefix: str) -> Groups:

@@ -34,6 +34,7 @@ from evidence.report.variance import components
 from evidence.suite import cells as suite
 from evidence.suite.ledger import Finding, Ledger, unpack
 from evidence.suite.pretraining import on_wikitext
+from evidence.suite.skills import HIGHER
 from fourier_attn import atomic, command, paths, style
 
 PARTS = {  # parts of a tier, and their titles
@@ -48,6 +49,7 @@ OWN_TABLES = {  # of tiers with several scores, or with too many models for the 
     "lm_equal": equal_tables,
     "skill_rates": skills.rates_table,
     "hybrid_rates": skills.rates_table,
+    "higher_rates": partial(skills.rates_table, rates=(HIGHER,)),
     "skills": skills.accuracies,
     "hybrids": skills.hybrid_accuracies,
     "recall_equal": skills.equal_accuracies,
@@ -68,6 +70,7 @@ TASKS = {  # names of tasks, by their folder
     "skill_rates": "Skills: trials",
     "hybrid_rates": "Hybrids on skills: trials",
     "hybrids": "Hybrids on skills",
+    "higher_rates": "Skills: trials of a higher rate",
     "lm_rates": "Language models: trials",
     "lm_equal": "Language models of equal size",
 }
@@ -89,6 +92,7 @@ TITLES = {
     "recall": "Recall of 4 pairs among 64 tokens, vocabulary 8,192",
     "skill_rates": "Skills: validation accuracy of the trials, %, one seed at each learning rate",
     "hybrid_rates": "After a long convolution: validation accuracy, %, one seed at each learning rate",
+    "higher_rates": "Networks that do not solve a skill: validation accuracy, %, one seed at a higher rate",
     "skills": "Skills: two blocks, 2,000 steps, test accuracy, %",
     "hybrids": "After a long convolution: 2,000 steps, test accuracy, %",
     "recall_equal": "Recall of 8 pairs at equal FLOPs, and at about equal parameters",

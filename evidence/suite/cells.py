@@ -13,6 +13,7 @@ from evidence.suite.models import Model, models, toy, trial
 from fourier_attn import config_flag
 from fourier_attn.choices import check_choice
 from fourier_attn.config import TASK_KEYS, Config, field_source, free_fields, mixer_name, read_engine
+from fourier_attn.data.skills import SKILLS
 from fourier_attn.layers.fields import GRID, POSITIONS
 from fourier_attn.model import engine_fields
 from fourier_attn.studies import collect
@@ -231,8 +232,9 @@ MODELS: dict[str, tuple[Model, ...]] = {
         Model(name, core_hours, f"configs/skills.py:{name}-recall", knobs=ZOOLOGY, task="recall")
         for name, core_hours in {"identity": 0.03, "conv_attention": 0.05}.items()
     ),
-    "skill_rates": skills.trials(),
-    "hybrid_rates": skills.trials(skills.HYBRIDS, skills.HYBRID_TASKS),
+    "skill_rates": skills.trials(dict.fromkeys(SKILLS, skills.NETWORKS)),
+    "hybrid_rates": skills.trials(dict.fromkeys(skills.HYBRID_TASKS, skills.HYBRIDS)),
+    "higher_rates": skills.trials(skills.AT_HIGHEST, (skills.HIGHER,)),
     "skills": skills.chosen(),
     "hybrids": skills.chosen(skills.HYBRID_RATES),
     "recall_equal": skills.equal(),

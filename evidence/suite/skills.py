@@ -1,14 +1,13 @@
 """Lists the networks that learn the skills: equal trials for each mixer, then seeds at its best rate.
 
-python -m evidence.suite.train --tier=skill_rates,hybrid_rates
+python -m evidence.suite.train --tier=skill_rates,hybrid_rates,higher_rates
 python -m evidence.suite.rates    # prints the rates in TUNED and HYBRID_TUNED
 python -m evidence.suite.train --tier=skills,recall_equal,recall_pairs,hybrids
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from evidence.suite.models import TRIAL_SEED, Model
-from fourier_attn.data.skills import SKILLS
 
 # Networks of two blocks, and their core-hours on recall, for 2,000 steps on 64 tokens. In `conv_MIXER` the
 # first block is a short convolution. In `FIRST+SECOND` the second block is attention.
@@ -59,6 +58,32 @@ HYBRID_TUNED = {
 }
 HYBRID_RATES = {task: dict(zip(HYBRIDS, rates.split(), strict=True)) for task, rates in HYBRID_TUNED.items()}
 
+# A higher rate for networks that mix over long distances, do not solve a task with all seeds, and are best at
+# the highest rate tried.
+HIGHER = "1.25e-2"
+AT_HIGHEST: dict[str, tuple[str, ...]] = {
+    "recall": (
+        *("conv_random", "conv_long_conv", "conv_afno", "conv_linear", "fourier+attention", "conv_lambda"),
+        "long_conv",
+    ),
+    "fuzzy_recall": (
+        *("conv_fourier", "conv_global_filter", "conv_long_conv", "conv_afno", "conv_linear"),
+        *("fourier+attention", "conv_circular", "long_conv"),
+    ),
+    "noisy_recall": ("conv_fourier", "conv_random", "long_conv"),
+    "selective_copy": (
+        *("conv_fourier", "conv_random", "conv_global_filter", "conv_long_conv", "conv_afno", "conv_linear"),
+        *("conv_attention", "conv_lambda", "conv_circular", "long_conv"),
+    ),
+    "compress": (
+        *("conv_fourier", "conv_random", "conv_global_filter", "conv_long_conv", "conv_afno"),
+        *("fourier+attention", "long_conv+attention", "conv_attention", "conv_lambda", "conv_circular"),
+    ),
+    "memorise": ("fourier+attention",),
+    "induction": ("conv_global_filter",),
+    "sort": ("conv_fourier", "conv_random"),
+}
+
 EPOCHS = 8  # of every network, 250 steps each
 # Epochs with the FLOPs that `conv_attention` has in 8, by the counts of evidence.suite.flops.
 EPOCHS_AT_EQUAL_FLOPS = {
@@ -78,28 +103,26 @@ WIDE_HEADS = ("conv_attention", "long_conv+attention", "fourier+attention")
 NARROW = (("model.mixer.head_width", "split"),)
 
 
-def trials(
-    networks: Mapping[str, float] = NETWORKS, tasks: Collection[str] = tuple(SKILLS)
-) -> tuple[Model, ...]:
+def trials(networks: Mapping[str, Collection[str]], rates: Sequence[str] = TRIED) -> tuple[Model, ...]:
     """Returns the trials of each learning rate, which are scored on validation.
 
     Args:
-      networks: core-hours of each network.
-      tasks: the tasks.
+      networks: the networks of each task.
+      rates: the learning rates.
     """
     return tuple(
         Model(
             f"{task}-{network}-rate-{rate}",
-            core_hours,
+            (NETWORKS | HYBRIDS)[network],
             f"configs/skills.py:{network}-{task}",
             1,
             (("optim.learning_rate", rate), ("data.test_examples", "1")),
             task,
             first=TRIAL_SEED,
         )
-        for task in tasks
-        for network, core_hours in networks.items()
-        for rate in TRIED
+        for task, members in networks.items()
+        for network in members
+        for rate in rates
     )
 
 

@@ -13,7 +13,7 @@ from evidence.pages.markdown import NOT_RUN
 from evidence.report import figures
 from evidence.suite import rates
 from evidence.suite import skills as suite
-from evidence.suite.ledger import one_answer
+from evidence.suite.ledger import one_answer, published, score
 from fourier_attn.data.skills import Knobs
 
 
@@ -70,6 +70,24 @@ def test_the_share_of_seeds_that_solve_a_task_has_an_interval_and_a_step() -> No
 def test_the_chosen_rates_are_those_of_the_trials() -> None:
     assert rates.skill_rates(ROOT) == suite.RATES
     assert rates.hybrid_rates(ROOT) == suite.HYBRID_RATES
+
+
+def test_a_higher_rate_is_tried_where_the_highest_was_best_and_did_not_suffice() -> None:
+    """Networks that do not mix over long distances are left out."""
+    found = {**published(ROOT, "skills"), **published(ROOT, "hybrids")}
+    best = {task: suite.RATES[task] | suite.HYBRID_RATES.get(task, {}) for task in suite.RATES}
+    failed = {
+        task: {
+            name
+            for name, rate in best[task].items()
+            if rate == suite.TRIED[-1] and min(map(score, found[f"{task}-{name}"])) < suite.SOLVED
+        }
+        for task in best
+    }
+    local = {"identity", "token_conv"}
+    assert {task: {*names} for task, names in suite.AT_HIGHEST.items()} == {
+        task: names - local for task, names in failed.items()
+    }
 
 
 def test_the_best_rate_has_the_best_last_validation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
