@@ -139,7 +139,7 @@ def test_sentences_on_sst2_agree_with_its_answers() -> None:
             == ["fnet"]
             and gains["fnet"].low < 0.003,
             "not after Holm's correction for four comparisons": len(p_values) == 4,
-            "Lambda layers are also below attention": all(
+            "Lambda layers are below attention": all(
                 difference(right[name], right["lambda"]).low > 0 for name in ("attention", "fnet")
             ),
         },
