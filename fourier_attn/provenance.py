@@ -17,7 +17,7 @@ import jax
 from fourier_attn import atomic
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")
-VECTORS = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX", "sve": "SVE", "asimd": "NEON"}  # widest first
+VECTORS = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX", "sve": "SVE", "asimd": "NEON"}  # newest first
 
 
 def record(*packages: str) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def commit() -> str | None:
 def hardware() -> dict[str, Any]:
     """Returns the processor, the cores that this process may use, the memory, and JAX's accelerators.
 
-    Units: memory in GiB. "vectors" are the widest vector instructions of the processor. XLA compiles for
+    Units: memory in GiB. "vectors" are the newest vector instructions of the processor. XLA compiles for
     them, and other instructions round sums differently. Virtual machines often hide the rest of the
     processor's name.
     """
@@ -72,7 +72,7 @@ def hardware() -> dict[str, Any]:
     on_cpu = devices[0].platform == "cpu"
     return {
         "cpu": _processor(),
-        "vectors": vectors(_cpu_lines()),
+        "vectors": vectors(cpu_lines()),
         "cores": cores(),
         "memory_gib": round(memory_bytes() / 2**30, 1),
         "accelerator": None if on_cpu else devices[0].device_kind,
@@ -123,7 +123,7 @@ def write(path: Path, document: dict[str, Any]) -> None:
 
 
 def vectors(lines: Sequence[str]) -> str | None:
-    """Returns the widest vector instructions of a processor; None if they are unknown.
+    """Returns the newest vector instructions of a processor; None if they are unknown.
 
     >>> vectors(["model name : AMD EPYC", "flags : fpu sse2 avx avx2"])
     'AVX2'
@@ -138,10 +138,11 @@ def vectors(lines: Sequence[str]) -> str | None:
 
 
 def _processor() -> str:
-    names = [line.partition(":")[2].strip() for line in _cpu_lines() if line.startswith("model name")]
-    return names[0] if names else platform.processor()
+    names = [line.partition(":")[2].strip() for line in cpu_lines() if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
 
 
-def _cpu_lines() -> list[str]:
+def cpu_lines() -> list[str]:
+    """Returns the lines of `/proc/cpuinfo`; none on systems without it."""
     info = Path("/proc/cpuinfo")
     return info.read_text().splitlines() if info.exists() else []

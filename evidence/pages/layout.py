@@ -19,6 +19,7 @@ WHOLE = (
     "articles",
     "claims",
     "all-claims",
+    "configurations",
     *PARAMETERS,
     "engine-kinds",
     "engine-presets",

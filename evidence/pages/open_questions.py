@@ -2,7 +2,8 @@
 
 Runs of open questions are unfinished cells of the suite, and options of networks that were not tried.
 
-A configuration was run to its end if a run of its file, with as many epochs as the file says, is in results/.
+A configuration was run to its end if a run of its file, without other options, is in results/. A cell of the
+suite counts if it has as many epochs as the file says.
 The expected core-hours are estimates. They start from the core-hours of a comparable model of the suite, and
 grow in proportion to the work, the product of examples, epochs, tokens, blocks and features.
 """
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evidence.pages.markdown import Results, table
-from evidence.pages.run_tables import rows_of
+from evidence.pages.run_tables import options_of, rows_of
 from evidence.report.write import STARTED
 from evidence.suite import cells, train
 from evidence.suite.ledger import Ledger, least_core_hours
@@ -206,7 +207,7 @@ def grouped(costs: Mapping[str, float]) -> list[str]:
 
 def of_treatments(results: Results, ledger: Ledger) -> Iterator[Question]:
     """Yields questions on options of networks that were run otherwise."""
-    rows = rows_of(results.runs("studies/padding-imdb"))
+    rows = results.document("studies/padding-imdb")["rows"]
     hours = min(row["seconds"] * row["hardware"]["cores"] for row in rows) / 3600
     left = 3 - sum(row["knobs"].get("model.mixer.padding") == "tokens" for row in rows)
     if left > 0:
@@ -312,7 +313,7 @@ def shipped(results: Results) -> list[str]:
 
 def finished(results: Results, ledger: Ledger) -> set[str]:
     """Returns the configurations of which a run to the end is in results."""
-    rows = [row for name in FILES for row in rows_of(results.runs(name))]
+    rows = [row for name in FILES for row in rows_of(results.runs(name)) if not options_of(row)]
     ran = {name for row in rows if (name := results.complete(row["config"]))}
     ended = (cells.EVERY[name] for name in ledger.findings)
     return ran | IN_STUDIES | {cell.config for cell in ended if at_its_end(cell)}

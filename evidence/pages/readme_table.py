@@ -25,7 +25,7 @@ def readme_table(results: Results) -> str:
             "[report](results/evidence/imdb/report.md), [page](docs/texts.md)",
         ],
         [
-            "attention on a CPU, forward and backward: speed relative to PyTorch, median of 5 sizes (range)",
+            "attention on a CPU, forward and backward: speed relative to PyTorch, median (range)",
             _attention(results),
             "[file](results/benchmarks/peer-ops-cpu.json), [page](docs/performance.md)",
         ],
@@ -65,7 +65,8 @@ def _attention(results: Results) -> str:
     ratios = sorted(row["times_faster"] for row in both)
     if not ratios:
         return NOT_RUN
-    return f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+    ends = f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
+    return f"{statistics.median(ratios):.2f} ({ends}, {len(ratios)} sizes)"
 
 
 def _light(results: Results) -> str:

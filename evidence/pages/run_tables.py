@@ -166,13 +166,18 @@ def label(results: Results, row: Row) -> str:
     if row["config"] is None:
         knobs = ", ".join(f"{name}={value}" for name, value in row["knobs"].items())
         return f"{row['mixer']}: {knobs or 'as by default'}"
-    words = re.findall(r"--config\.\S+", row["command"] or "")
-    apart = ("--config.seed=", "--config.data.split_seed=", "--config.data.dir=")
-    words = [word for word in words if not word.startswith(apart)]
+    words = options_of(row)
     title = f"`{' '.join([row['config'], *words])}`"
     if words or row["knobs"] == results.knobs(row["config"]):
         return title
     return f"{title} as it was: {', '.join(f'{name}={value}' for name, value in row['knobs'].items())}"
+
+
+def options_of(row: Row) -> list[str]:
+    """Returns the options of a run's command that change its configuration, without its seeds."""
+    words = re.findall(r"--config\.\S+", row["command"] or "")
+    apart = ("--config.seed=", "--config.data.split_seed=", "--config.data.dir=")
+    return [word for word in words if not word.startswith(apart)]
 
 
 def run_line(title: str, rows: list[Row]) -> list[str]:
@@ -204,7 +209,7 @@ def once(results: Results) -> str:
     """Tabulates the configurations on other tasks that were run once to their end, with their test metric."""
     documents = results.runs("studies/configurations")
     lines = [
-        [f"`{row['config']}`", row["metric"], metric_cell(row), str(round(row["epochs"]))]
+        [label(results, row), row["metric"], metric_cell(row), str(round(row["epochs"]))]
         for row in rows_of(documents)
     ]
     return table(["`--config=`", "metric", "on the test set", "epochs"], sorted(lines)) + notes(documents)

@@ -1,8 +1,11 @@
 """Lists the networks that learn the skills: equal trials for each mixer, then seeds at its best rate.
 
-python -m evidence.suite.train --tier=skill_rates,hybrid_rates,higher_rates
+Some networks do not solve a task and were best at the highest rate. They have a trial at a higher one.
+
+python -m evidence.suite.train --tier=skill_rates,hybrid_rates
 python -m evidence.suite.rates    # prints the rates in TUNED and HYBRID_TUNED
 python -m evidence.suite.train --tier=skills,recall_equal,recall_pairs,hybrids
+python -m evidence.suite.train --tier=higher_rates
 """
 
 from collections.abc import Collection, Mapping, Sequence

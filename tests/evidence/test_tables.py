@@ -243,7 +243,22 @@ def test_the_machine_of_a_run_has_its_vector_instructions() -> None:
     assert markdown.machine(earlier) == "Some CPU, 2 cores, 8 GiB"
     assert markdown.machine(earlier | {"vectors": None}) == "Some CPU, 2 cores, 8 GiB"
     assert markdown.machine(earlier | {"vectors": "AVX2"}) == "Some CPU with AVX2, 2 cores, 8 GiB"
-    assert provenance.hardware()["vectors"] in {*provenance.VECTORS.values(), None}
+
+
+@pytest.mark.parametrize(
+    ("line", "newest"),
+    [
+        ("flags\t\t: fpu sse2 avx avx2 avx512f", "AVX-512"),
+        ("flags\t\t: fpu sse2 avx avx2", "AVX2"),
+        ("Features\t: fp asimd", "NEON"),
+        ("Features\t: fp asimd sve", "SVE"),
+        ("vmx flags\t: avx2", None),
+        ("flags\t\t: fpu sse2", None),
+    ],
+)
+def test_vector_instructions_are_read_from_the_flags(line: str, newest: str | None) -> None:
+    assert provenance.vectors(["processor\t: 0", line]) == newest
+    assert provenance.vectors([]) is None
 
 
 def test_what_newer_runs_record(tmp_path: Path) -> None:

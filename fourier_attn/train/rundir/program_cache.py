@@ -72,9 +72,9 @@ def _private(above: Path) -> Path | str:
 
 def _machine() -> str:
     """Returns the versions and the processor that compiled programs depend on."""
-    cpu = Path("/proc/cpuinfo")
-    lines = cpu.read_text().splitlines() if cpu.exists() else []
-    kind = [line for line in lines if line.startswith(("model name", "flags", "Features"))][:2]
+    kind = [line for line in provenance.cpu_lines() if line.startswith(("model name", "flags", "Features"))][
+        :2
+    ]
     return f"{provenance.versions()} {kind}"
 
 
