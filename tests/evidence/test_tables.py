@@ -338,6 +338,23 @@ def test_a_table_of_what_padding_does(root: Path) -> None:
     assert "| zero, model.d=64 | 82.00 | 80.00 | 80.00 |  |\n" in tables.TABLES["padding"](Results(root))
 
 
+def test_a_table_of_configurations_that_were_run_once(root: Path) -> None:
+    """A run with other options than its file is named with them."""
+    (root / "configs").mkdir()
+    (root / "configs" / "fnet.py").write_text(FNET)
+    rows = []
+    for metric, value, more in (("perplexity", 45.26, ""), ("accuracy", 0.7, " --config.train.epochs=2")):
+        line = f"python -m fourier_attn.main --config=configs/fnet.py:imdb --config.seed=0{more}"
+        row = collect.row(write_run(root / "runs" / metric, command=line)) | FACTS | {"command": line}
+        rows.append(row | {"metric": metric, "test": {metric: value, "loss": 1.0}})
+    collect.merge(root / "results" / "studies" / "configurations.json", rows)
+    lines = tables.TABLES["configurations"](Results(root)).splitlines()
+    assert lines[2:4] == [
+        "| `configs/fnet.py:imdb --config.train.epochs=2` | accuracy | 70.00 % | 2 |",
+        "| `configs/fnet.py:imdb` | perplexity | 45.3 | 2 |",
+    ]
+
+
 def test_a_row_stands_for_its_configuration_as_it_was(root: Path) -> None:
     (root / "configs").mkdir()
     rows = []
