@@ -9,7 +9,7 @@ from conftest import ROOT
 from evidence.report import glue
 from evidence.suite.cells import EVERY
 from evidence.suite.ledger import Finding, published, score
-from evidence.suite.pretraining import GLUE, MATRICES, NETWORKS, RATES, TRAINED, on_wikitext
+from evidence.suite.pretraining import GLUE, MATRICES, NETWORKS, RATES, SCRATCH, TRAINED, on_wikitext
 from evidence.suite.statistics import welch_interval
 
 
@@ -43,6 +43,36 @@ def test_the_page_on_fnet_says_how_the_failed_run_of_size_mini_counts() -> None:
     assert (stsb[0] - max(stsb[1:])) / len(GLUE) > lead / 2 > 0
     assert "The mean of the hybrid is not above that of `hybrid-3-tiny`" in text
     assert mini <= tiny
+
+
+def test_sentences_on_the_network_without_pretraining_agree_with_the_results() -> None:
+    groups = published(ROOT, "glue")
+    scores = {
+        network: np.array([[glue.score(each) for each in groups[f"{task}-{network}"]] for task in GLUE])
+        for network in (SCRATCH, "fnet-mini")
+    }
+    share = glue.seed_means(groups, SCRATCH).mean() / glue.seed_means(groups, "bert-mini").mean()
+    before, after = (scores[network] for network in (SCRATCH, "fnet-mini"))
+    apart = {task: ours.min() > theirs.max() for task, ours, theirs in zip(GLUE, after, before, strict=True)}
+    stsb = list(GLUE).index("stsb")
+    tests = {
+        network: round(100 * mean(each["test"]["accuracy"] for each in groups[f"sst2-{network}"]), 1)
+        for network in scores
+    }
+    agree(
+        page("docs/fnet.md"),
+        {
+            "has 98 % of the mean of `bert-mini`": round(100 * share) == 98,
+            "Only on STS-B is the pre-trained `fnet-mini` clearly better": [
+                task for task in GLUE if apart[task]
+            ]
+            == ["stsb"],
+            "with 42 against 22 %": [round(100 * each[stsb].mean()) for each in (after, before)] == [42, 22],
+            f"it has {tests['fnet-mini']} %, and the network without pre-training has {tests[SCRATCH]} %": (
+                tests["fnet-mini"] < tests[SCRATCH]
+            ),
+        },
+    )
 
 
 def test_sizes_of_pretrained_networks_agree_with_their_cells() -> None:
