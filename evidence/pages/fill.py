@@ -49,7 +49,14 @@ from evidence.pages.readme_table import readme_table
 from evidence.pages.repeats import repeats_table
 from evidence.pages.run_tables import evidence, once, padding, recall_on_engines, robustness, runs
 from evidence.pages.skill_predictions import verdicts_table
-from evidence.pages.skills import equal_table, hybrids_table, pairs_table, recall_table, skills_table
+from evidence.pages.skills import (
+    equal_table,
+    higher_table,
+    hybrids_table,
+    pairs_table,
+    recall_table,
+    skills_table,
+)
 from evidence.pages.timings import SPEED, fixed_parts, generation, growth, kept, speed, values
 from evidence.pages.values import VALUES
 from evidence.report.glue import pretrained_table
@@ -109,6 +116,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "skills-recall": recall_table,
     "skills-recall-equal": equal_table,
     "skills-hybrids": hybrids_table,
+    "skills-higher": higher_table,
     "skills-recall-pairs": pairs_table,
     "skill-predictions": verdicts_table,
     "lm-predictions": equal_verdicts,

@@ -9,7 +9,7 @@ import numpy as np
 from evidence.pages.markdown import NOT_RUN, Results, mean_cell, table
 from evidence.suite import cells
 from evidence.suite.ledger import Finding, number, published, score
-from evidence.suite.skills import HYBRID_TASKS, HYBRIDS, NETWORKS, PAIRS, SOLVED, TRIED
+from evidence.suite.skills import AT_HIGHEST, HIGHER, HYBRID_TASKS, HYBRIDS, NETWORKS, PAIRS, SOLVED, TRIED
 from fourier_attn.data.loaders.skills import TRAIN
 from fourier_attn.data.skills import IGNORED, SKILLS, Knobs, knobs_of, sample
 from fourier_attn.studies.intervals import percent_range, wilson_interval
@@ -181,6 +181,23 @@ def rates_table(groups: Groups, rates: Sequence[str] = TRIED) -> str:
                 ]
                 lines.append([f"`{task}`", f"`{name}`", *ends])
     return table(["task", "network", *(f"rate {float(rate):g}" for rate in rates)], lines)
+
+
+def higher_table(results: Results) -> str:
+    """Tabulates the trials at a higher rate next to those at the highest rate of the other trials."""
+    tiers = ("skill_rates", "hybrid_rates", "higher_rates")
+    groups = {name: found for tier in tiers for name, found in published(results.root, tier).items()}
+    rates = (TRIED[-1], HIGHER)
+    lines = []
+    for task, networks in AT_HIGHEST.items():
+        for network in networks:
+            found = [groups.get(f"{task}-{network}-rate-{rate}") for rate in rates]
+            if all(found):
+                ends = [100 * number(each[0]["validation"][-1]) for each in found if each]
+                change = f"{ends[1] - ends[0]:+.1f}"
+                lines.append([f"`{task}`", f"`{network}`", *(f"{end:.1f}" for end in ends), change])
+    head = ["task", "network", *(f"validation accuracy at {float(rate):g}, %" for rate in rates)]
+    return table([*head, "change, points"], lines)
 
 
 def _best_first(groups: Groups, prefix: str) -> Groups:

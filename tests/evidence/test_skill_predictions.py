@@ -4,7 +4,7 @@ from typing import Any
 
 from evidence.pages import skill_predictions as predictions
 from evidence.pages.skill_predictions import Scores
-from evidence.suite.skills import HYBRID_TASKS
+from evidence.suite.skills import AT_HIGHEST, HYBRID_TASKS
 
 
 def scores(*values: float, complete: bool = True) -> Scores:
@@ -34,7 +34,7 @@ def test_lambda_layers_that_recall_once_contradict_their_prediction() -> None:
     skills = {"recall-conv_lambda": [finding(0.14), finding(0.97)]}
     row = predictions.rows({"skills": skills})[3]
     assert row == ["4", "Lambda layers do not recall.", "fails", "seeds that solve it: `conv_lambda` 1 of 2"]
-    assert [line[2] for line in predictions.rows({})] == ["open"] * 11
+    assert [line[2] for line in predictions.rows({})] == ["open"] * 12
 
 
 def test_hybrids_need_attention_behind_a_long_convolution_always_and_behind_fourier_once() -> None:
@@ -82,6 +82,18 @@ def test_two_long_convolutions_solve_no_task_with_any_seed() -> None:
     assert eleventh[2] == "fails"
     counts = "`recall` 0 of 5, `fuzzy_recall` 0 of 3, `noisy_recall` 0 of 3, `selective_copy` 1 of 1"
     assert eleventh[3] == f"seeds that solve each task: {counts}"
+
+
+def test_a_higher_rate_fails_as_soon_as_a_network_solves_its_task_with_all_seeds() -> None:
+    higher = {f"{task}-{name}": [finding(0.94)] * 3 for task, names in AT_HIGHEST.items() for name in names}
+    assert predictions.rows({"higher": higher})[11][2] == "holds"
+    assert predictions.rows({})[11][2] == "open"
+    (left,) = (higher.pop(name) for name in ["sort-conv_random"])
+    assert predictions.rows({"higher": higher})[11][2] == "open"
+    higher["sort-conv_random"] = [*left[:2], finding(0.95)]
+    assert predictions.rows({"higher": higher})[11][2] == "holds"
+    higher["sort-conv_random"] = [finding(0.95)] * 3
+    assert predictions.rows({"higher": higher})[11][2] == "fails"
 
 
 def test_copying_and_sorting_are_judged_by_means() -> None:

@@ -169,6 +169,7 @@ def test_every_table_of_this_repository_can_be_made() -> None:
             "skills-recall-equal",
             "skills-recall-pairs",
             "skills-hybrids",
+            "skills-higher",
             "skill-predictions",
             "stability",
             "pretrained",
