@@ -209,7 +209,12 @@ def once(results: Results) -> str:
     """Tabulates the configurations on other tasks that were run once to their end, with their test metric."""
     documents = results.runs("studies/configurations")
     lines = [
-        [label(results, row), row["metric"], metric_cell(row), str(round(row["epochs"]))]
+        [
+            f"`{' '.join([row['config'], *options_of(row)])}`",
+            row["metric"],
+            metric_cell(row),
+            str(round(row["epochs"])),
+        ]
         for row in rows_of(documents)
     ]
     return table(["`--config=`", "metric", "on the test set", "epochs"], sorted(lines)) + notes(documents)

@@ -80,6 +80,17 @@ def test_the_compute_of_the_language_models_agrees_with_their_cells() -> None:
         )
     }
     agree(text, said)
+    three = RESULTS.document("studies/configurations")["rows"]
+    longer = next(row for row in three if row["config"] == "configs/lm.py:attention-wikitext2")
+    one = mean(score(each) for each in groups["causal-attention"])
+    said = {
+        "lower the test perplexity of attention from 54.9 to 37.6": (
+            [round(one, 1), round(longer["test"]["perplexity"], 1)] == [54.9, 37.6]
+            and longer["epochs"] == 3
+            and longer["parameters"] == groups["causal-attention"][0]["parameters"]
+        )
+    }
+    agree(text, said)
     heads = {
         name: configs[groups[f"{kind}-{name}"][0]["cell"]].model.mixer.heads
         for kind in ("causal", "masked")
