@@ -12,6 +12,7 @@ from evidence.pages.skills import guess_by_position, task_knobs
 from evidence.suite.cells import EVERY, MODELS
 from evidence.suite.ledger import Finding, number, published, score
 from evidence.suite.skills import (
+    HIGHER,
     HYBRID_TASKS,
     HYBRIDS,
     NETWORKS,
@@ -185,6 +186,32 @@ def test_sentences_on_other_recall_compression_and_induction_agree_with_the_resu
         ratios += [min(wide) / max(rest), max(wide) / min(rest)]
     assert (round(min(ratios), 1), round(max(ratios), 1)) == (2.6, 4.6)
     assert "networks with attention have 2.6 to 4.6 times as many parameters as the others" in text
+
+
+def test_sentences_on_a_higher_rate_agree_with_the_trials() -> None:
+    tiers = ("skill_rates", "hybrid_rates", "higher_rates")
+    trials = {name: found for tier in tiers for name, found in published(ROOT, tier).items()}
+
+    def last(name: str, rate: str) -> float:
+        return round(100 * number(trials[f"{name}-rate-{rate}"][0]["validation"][-1]), 1)
+
+    higher = [name.partition("-rate-")[0] for name in published(ROOT, "higher_rates")]
+    said = {
+        "None of these networks solves its task at 0.0125 in the trial.": all(
+            last(name, HIGHER) < 100 * SOLVED for name in higher
+        ),
+        "`conv_fourier` has 50.5 instead of 31.9 %": (
+            last("compress-conv_fourier", HIGHER),
+            last("compress-conv_fourier", TRIED[-1]),
+        )
+        == (50.5, 31.9),
+        "`long_conv` has 86.2 instead of 78.1 %": (
+            last("selective_copy-long_conv", HIGHER),
+            last("selective_copy-long_conv", TRIED[-1]),
+        )
+        == (86.2, 78.1),
+    }
+    agree(page("docs/skill_results.md"), said)
 
 
 def test_sentences_on_hybrids_without_attention_agree_with_the_results() -> None:
