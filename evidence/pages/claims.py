@@ -207,8 +207,13 @@ def growing(results: Results, mixers: Mapping[int, str], of: str, exponent: floa
     for width, mixer in mixers.items():
         at = {row["t"]: row[of] for row in rows if row["mixer"] == mixer}
         powers[width] = float(np.log(at[8192] / at[1024]) / np.log(8))
-    near = {abs(power - exponent) < 0.25 for power in powers.values()}
-    verdict = UNDECIDED if len(near) > 1 else SUPPORTED if near.pop() else REFUTED
+    near = [abs(power - exponent) < 0.25 for power in powers.values()]
+    if all(near):
+        verdict = SUPPORTED
+    elif any(near):
+        verdict = UNDECIDED
+    else:
+        verdict = REFUTED
     words = ", ".join(f"{power:.2f} (d = {width})" for width, power in powers.items())
     return Judged(verdict, f"{said} on a CPU: tokens to the power {words}")
 

@@ -72,10 +72,9 @@ def _private(above: Path) -> Path | str:
 
 def _machine() -> str:
     """Returns the versions and the processor that compiled programs depend on."""
-    kind = [line for line in provenance.cpu_lines() if line.startswith(("model name", "flags", "Features"))][
-        :2
-    ]
-    return f"{provenance.versions()} {kind}"
+    names = ("model name", "flags", "Features")
+    lines = [line for line in provenance.cpu_lines() if line.startswith(names)]
+    return f"{provenance.versions()} {lines[:2]}"
 
 
 def _tidy(place: Path) -> None:
