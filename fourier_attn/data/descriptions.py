@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow_datasets as tfds
-from tensorflow_datasets.core import naming
+from tensorflow_datasets.core import constants, naming
 from tensorflow_datasets.core.utils import file_utils
 
 from fourier_attn import paths
@@ -40,7 +40,9 @@ def check_descriptions(dataset: str, data_dir: str | None) -> None:
         for name in DESCRIPTIONS:
             # of NAME/VERSION and of NAME/CONFIG/VERSION
             for path in (*place.glob(f"*/{name}"), *place.glob(f"*/*/{name}")):
-                _check_description(path)
+                # TFDS writes into such folders and never reads them.
+                if not path.parent.name.startswith(constants.INCOMPLETE_PREFIX):
+                    _check_description(path)
 
 
 def _check_description(path: Path) -> None:

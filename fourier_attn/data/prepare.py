@@ -5,6 +5,7 @@ of the examples). `tfds.data_source(NAME)` therefore reads it on a machine witho
 """
 
 import contextlib
+import functools
 import io
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from absl import flags
 from fourier_attn import atomic, command, paths
 from fourier_attn.data import lock
 from fourier_attn.data.sources import cifar, glue, idx, imdb, wikitext
-from fourier_attn.data.tfds import is_prepared, place, tfds_builder
+from fourier_attn.data.tfds import existing, place, tfds_builder
 
 READERS = {
     "imdb_reviews": imdb.splits,
@@ -39,15 +40,17 @@ def prepare(dataset: str, source: str | Path, data_dir: str | None = None) -> tf
       text in UTF-8, or contains links, devices or texts that are too long. Nothing is written then.
     """
     source = _existing(source, dataset)
-    builder = tfds_builder(dataset, data_dir)
-    if not is_prepared(builder):
+    make = functools.partial(tfds_builder, dataset, data_dir)
+    found = existing(make)
+    if not found:
         with lock.alone(place(data_dir), dataset):
-            builder = tfds_builder(dataset, data_dir)
-            if not is_prepared(builder):
+            found = existing(make)
+            if not found:
+                builder = make()
                 _build(builder, dataset, source)
                 return builder
-    print(f"{dataset} is already in {builder.data_path}; move that folder away to build it again")
-    return builder
+    print(f"{dataset} is already in {found.data_path}; move that folder away to build it again")
+    return found
 
 
 def _build(builder: Any, dataset: str, source: Path) -> None:

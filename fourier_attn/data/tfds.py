@@ -40,14 +40,25 @@ def folder(data_dir: str | None) -> str | None:
     return str(where) if data_dir else None
 
 
-def is_prepared(builder: tfds.core.DatasetBuilder) -> bool:
-    """Returns whether the data set exists. Raises: ValueError for an incomplete data set."""
-    if not builder.is_prepared() and builder.data_path.exists():
+def existing(make: Callable[[], tfds.core.DatasetBuilder]) -> tfds.core.DatasetBuilder | None:
+    """Returns the builder of a prepared data set; None if the data set does not exist.
+
+    Another process may finish the data set at any moment of this check, by renaming a complete folder.
+
+    Args:
+      make: returns a new builder, which reads the description of a data set only when it is made.
+    Raises: ValueError for an incomplete data set.
+    """
+    builder = make()
+    was_there = builder.data_path.exists()  # before the next line, so that it is False for a folder that comes
+    if builder.is_prepared():
+        return make()  # the first one may be older than the description
+    if was_there:
         raise ValueError(
             f"the data set in {builder.data_path} is incomplete and cannot be read (dataset_info.json is "
             "missing); move this folder and prepare the data set again"
         )
-    return builder.is_prepared()
+    return None
 
 
 def prepared(
@@ -70,14 +81,14 @@ def prepared(
             check_descriptions(dataset, where)
         return make(where) if make else tfds_builder(dataset, data_dir)
 
+    if found := existing(make_builder):
+        return found
     builder = make_builder()
-    if is_prepared(builder):
-        return builder
     try:
         with lock.alone(place(data_dir), dataset):
-            builder = make_builder()  # another process may have prepared it in the meantime
-            if not is_prepared(builder):
-                _prepare(builder)
+            if found := existing(make_builder):  # another process has prepared it in the meantime
+                return found
+            _prepare(builder)
     except OSError as error:
         local = not builder.url_infos  # nothing has to be downloaded
         if error.errno in (errno.EACCES, errno.EROFS, errno.ENOSPC, errno.ENOTDIR) or local:

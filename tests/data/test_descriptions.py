@@ -123,6 +123,15 @@ def test_a_description_is_a_regular_file_of_json(kind: str, name: str, tmp_path:
         tfds.prepared("x", str(tmp_path))
 
 
+def test_a_description_that_is_being_written_is_not_read(tmp_path: Path) -> None:
+    """TFDS writes a data set into such a folder, and renames the folder at the end."""
+    path = plant(tmp_path, "x", {"features.json": of(TEXT)})
+    unfinished = path.with_name(f"incomplete.ABC123_{path.name}")
+    unfinished.mkdir()
+    (unfinished / "features.json").write_text("{", encoding="utf-8")
+    descriptions.check_descriptions("x", str(tmp_path))
+
+
 def test_own_features_of_tfds_are_read(few_reviews: str, tmp_path: Path) -> None:
     """What TFDS itself writes is taken, also with features that nothing here asks for."""
     descriptions.check_descriptions("synthetic_reviews", few_reviews)

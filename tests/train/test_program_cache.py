@@ -117,3 +117,28 @@ def test_a_program_that_is_not_whole_is_removed(tmp_path: Path) -> None:
     (place / "changed-cache").write_bytes(packed[:20] + bytes(1) + packed[21:])
     assert folder(tmp_path) == place
     assert sorted(path.name for path in place.iterdir()) == ["of-another-form-cache", "whole-cache"]
+
+
+@pytest.mark.parametrize("between", ["listing and reading", "listing and measuring"])
+def test_another_process_removes_programs_at_the_same_time(
+    between: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = folder(tmp_path)
+    for name in ("a", "b"):
+        (place / name).write_bytes(zlib.compress(bytes(10)))
+    is_file, whole = Path.is_file, program_cache._whole
+
+    def listed(path: Path) -> bool:
+        found = is_file(path)
+        path.unlink()
+        return found
+
+    def read(path: Path) -> bool:
+        path.unlink()
+        return whole(path)
+
+    if between == "listing and reading":
+        monkeypatch.setattr(program_cache, "_whole", read)
+    else:
+        monkeypatch.setattr(Path, "is_file", listed)
+    assert folder(tmp_path) == place

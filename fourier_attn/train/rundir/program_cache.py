@@ -78,25 +78,34 @@ def _machine() -> str:
 
 
 def _tidy(place: Path) -> None:
-    """Removes truncated programs, and the oldest ones if the folder is too large."""
+    """Removes truncated programs, and the oldest ones if the folder is too large.
+
+    Another process may do the same at the same time, so that any file may be missing a moment later.
+    """
     for path in _files(place):
         # JAX writes files incrementally and never overwrites one, so a truncated file would stay forever.
-        if not _whole(path):
-            path.unlink(missing_ok=True)
-    files = [(path, path.stat()) for path in _files(place)]
-    size = sum(stat.st_size for _, stat in files)
+        with contextlib.suppress(FileNotFoundError):
+            if not _whole(path):
+                path.unlink()
+    files = _files(place)
+    size = sum(stat.st_size for stat in files.values())
     if size <= MOST:
         return
-    for path, stat in sorted(files, key=lambda item: item[1].st_mtime_ns):
+    for path, stat in sorted(files.items(), key=lambda item: item[1].st_mtime_ns):
         path.unlink(missing_ok=True)
         size -= stat.st_size
         if size <= MOST / 2:
             return
 
 
-def _files(place: Path) -> list[Path]:
-    """Returns the files of programs, without the folder that JAX adds on GPUs."""
-    return [path for path in place.iterdir() if path.is_file()]
+def _files(place: Path) -> dict[Path, os.stat_result]:
+    """Returns the files of programs and their states, without the folder that JAX adds on GPUs."""
+    found = {}
+    for path in place.iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            if path.is_file():
+                found[path] = path.stat()
+    return found
 
 
 def _whole(path: Path) -> bool:
