@@ -50,7 +50,7 @@ def existing(make: Callable[[], tfds.core.DatasetBuilder]) -> tfds.core.DatasetB
     Raises: ValueError for an incomplete data set.
     """
     builder = make()
-    was_there = builder.data_path.exists()  # before the next line, so that it is False for a folder that comes
+    was_there = builder.data_path.exists()  # before the next line: False for a folder that comes between
     if builder.is_prepared():
         return make()  # the first one may be older than the description
     if was_there:
