@@ -51,6 +51,7 @@ from evidence.pages.run_tables import evidence, once, padding, recall_on_engines
 from evidence.pages.skill_predictions import verdicts_table
 from evidence.pages.skills import (
     equal_table,
+    higher_seeds_table,
     higher_table,
     hybrids_table,
     pairs_table,
@@ -117,6 +118,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "skills-recall-equal": equal_table,
     "skills-hybrids": hybrids_table,
     "skills-higher": higher_table,
+    "skills-higher-seeds": higher_seeds_table,
     "skills-recall-pairs": pairs_table,
     "skill-predictions": verdicts_table,
     "lm-predictions": equal_verdicts,

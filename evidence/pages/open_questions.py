@@ -93,6 +93,7 @@ TITLES = {
     "skills": "Skills: seeds at the best rates",
     "hybrids": "Hybrids on skills: seeds at the best rates",
     "higher_rates": "Skills: a higher learning rate",
+    "higher": "Skills: seeds at a higher learning rate",
     "recall_equal": "Recall at equal FLOPs and equal parameters",
     "recall_pairs": "Recall of fewer and more pairs",
 }

@@ -8,7 +8,7 @@ from evidence.pages.markdown import Results, table
 from evidence.pages.skills import Groups
 from evidence.suite import cells
 from evidence.suite.ledger import published, score
-from evidence.suite.skills import AT_HIGHEST, HYBRID_TASKS, NETWORKS, SOLVED
+from evidence.suite.skills import BETTER, HYBRID_TASKS, NETWORKS, SOLVED
 
 FIXED = (  # networks whose weights over tokens do not depend on the data
     *("token_conv", "conv_fourier", "conv_random", "conv_global_filter"),
@@ -17,7 +17,7 @@ FIXED = (  # networks whose weights over tokens do not depend on the data
 MATRICES = ("conv_fourier", "conv_linear", "conv_long_conv")  # that prediction 5 names
 NARROW = ("conv_attention", "long_conv+attention")  # that prediction 8 names
 MANY, BOUND = "64", 0.5  # pairs, and the accuracy that prediction 2 names
-TIERS = ("skills", "recall_pairs", "recall_equal", "hybrids")
+TIERS = ("skills", "recall_pairs", "recall_equal", "hybrids", "higher")
 SEEDS = {(tier, model.name): model.seeds for tier in TIERS for model in cells.MODELS[tier]}
 
 
@@ -125,8 +125,7 @@ def rows(found: Mapping[str, Groups]) -> list[list[str]]:
 
     Args:
       found: by tier, the findings of each "TASK-NETWORK". In tier `recall_pairs`, a number of pairs takes the
-        place of the task, and in tier `recall_equal`, "flops" or "parameters" does. The seeds at a higher
-        rate are under "higher"; so far only trials of this rate are planned as cells.
+        place of the task, and in tier `recall_equal`, "flops" or "parameters" does.
     """
 
     def on(task: str, *networks: str, tier: str = "skills") -> list[Scores]:
@@ -151,7 +150,7 @@ def rows(found: Mapping[str, Groups]) -> list[list[str]]:
         [each for task in HYBRID_TASKS for each in mixed(task, name)]
         for name in ("long_conv+circular", "long_conv")
     )
-    higher = [each for task, names in AT_HIGHEST.items() for each in on(task, *names, tier="higher")]
+    higher = [each for task, names in BETTER.items() for each in on(task, *names, tier="higher")]
     return [
         [
             "1",

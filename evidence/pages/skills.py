@@ -9,7 +9,17 @@ import numpy as np
 from evidence.pages.markdown import NOT_RUN, Results, mean_cell, table
 from evidence.suite import cells
 from evidence.suite.ledger import Finding, number, published, score
-from evidence.suite.skills import AT_HIGHEST, HIGHER, HYBRID_TASKS, HYBRIDS, NETWORKS, PAIRS, SOLVED, TRIED
+from evidence.suite.skills import (
+    AT_HIGHEST,
+    BETTER,
+    HIGHER,
+    HYBRID_TASKS,
+    HYBRIDS,
+    NETWORKS,
+    PAIRS,
+    SOLVED,
+    TRIED,
+)
 from fourier_attn.data.loaders.skills import TRAIN
 from fourier_attn.data.skills import IGNORED, SKILLS, Knobs, knobs_of, sample
 from fourier_attn.studies.intervals import percent_range, wilson_interval
@@ -198,6 +208,41 @@ def higher_table(results: Results) -> str:
                 lines.append([f"`{task}`", f"`{network}`", *(f"{end:.1f}" for end in ends), change])
     head = ["task", "network", *(f"validation accuracy at {float(rate):g}, %" for rate in rates)]
     return table([*head, "change, points"], lines)
+
+
+def higher_accuracies(groups: Groups) -> str:
+    """Tabulates the test accuracy of networks at the higher rate, and the seeds that solve the task.
+
+    Args:
+      groups: the findings of each "TASK-NETWORK".
+    """
+    return _at_both_rates({}, groups)
+
+
+def higher_seeds_table(results: Results) -> str:
+    """Tabulates the test accuracy of networks at the highest rate of their trials, and at the higher one."""
+    before = published(results.root, "skills") | published(results.root, "hybrids")
+    return _at_both_rates(before, published(results.root, "higher"))
+
+
+def _at_both_rates(before: Groups, after: Groups) -> str:
+    """Tabulates what networks reach at the higher rate.
+
+    Args:
+      before: the findings of each "TASK-NETWORK" at the highest rate of the trials; {} leaves it out.
+      after: those at the higher rate.
+    """
+    lines = []
+    for task, networks in BETTER.items():
+        for network in networks:
+            name = f"{task}-{network}"
+            if name in after:
+                solved = sum(score(finding) >= SOLVED for finding in after[name])
+                means = [_cell(each[name]) for each in (before, after) if each]
+                lines.append([f"`{task}`", f"`{network}`", *means, f"{solved} of {len(after[name])}"])
+    rates = [TRIED[-1], HIGHER] if before else [HIGHER]
+    head = ["task", "network", *(f"test accuracy at {float(rate):g}, %" for rate in rates)]
+    return table([*head, f"seeds that solve it at {float(HIGHER):g}"], lines)
 
 
 def _best_first(groups: Groups, prefix: str) -> Groups:

@@ -50,6 +50,7 @@ OWN_TABLES = {  # of tiers with several scores, or with too many models for the 
     "skill_rates": skills.rates_table,
     "hybrid_rates": skills.rates_table,
     "higher_rates": partial(skills.rates_table, rates=(HIGHER,)),
+    "higher": skills.higher_accuracies,
     "skills": skills.accuracies,
     "hybrids": skills.hybrid_accuracies,
     "recall_equal": skills.equal_accuracies,
@@ -71,6 +72,7 @@ TASKS = {  # names of tasks, by their folder
     "hybrid_rates": "Hybrids on skills: trials",
     "hybrids": "Hybrids on skills",
     "higher_rates": "Skills: trials of a higher rate",
+    "higher": "Skills: a higher rate",
     "lm_rates": "Language models: trials",
     "lm_equal": "Language models of equal size",
 }
@@ -93,6 +95,7 @@ TITLES = {
     "skill_rates": "Skills: validation accuracy of the trials, %, one seed at each learning rate",
     "hybrid_rates": "After a long convolution: validation accuracy, %, one seed at each learning rate",
     "higher_rates": "Networks that do not solve a skill: validation accuracy, %, one seed at a higher rate",
+    "higher": "Skills: seeds at a higher rate, 2,000 steps, test accuracy, %",
     "skills": "Skills: two blocks, 2,000 steps, test accuracy, %",
     "hybrids": "After a long convolution: 2,000 steps, test accuracy, %",
     "recall_equal": "Recall of 8 pairs at equal FLOPs, and at about equal parameters",

@@ -235,6 +235,9 @@ MODELS: dict[str, tuple[Model, ...]] = {
     "skill_rates": skills.trials(dict.fromkeys(SKILLS, skills.NETWORKS)),
     "hybrid_rates": skills.trials(dict.fromkeys(skills.HYBRID_TASKS, skills.HYBRIDS)),
     "higher_rates": skills.trials(skills.AT_HIGHEST, (skills.HIGHER,)),
+    "higher": skills.chosen(
+        {task: dict.fromkeys(names, skills.HIGHER) for task, names in skills.BETTER.items()}
+    ),
     "skills": skills.chosen(),
     "hybrids": skills.chosen(skills.HYBRID_RATES),
     "recall_equal": skills.equal(),

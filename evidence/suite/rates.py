@@ -34,6 +34,32 @@ def hybrid_rates(root: Path) -> Rates:
     return _best_rates(root, "hybrid_rates", groups, skills.TRIED, higher_is_better=True)
 
 
+def better(root: Path) -> dict[str, tuple[str, ...]]:
+    """Returns the networks, for each skill, that have a better trial at the higher rate than at 0.005.
+
+    A skill is left out if there are none, and until all of its trials are finished.
+
+    Args:
+      root: the directory that contains results/evidence.
+    """
+    tiers = ("skill_rates", "hybrid_rates", "higher_rates")
+    finished = {name: found for tier in tiers for name, found in published(root, tier).items()}
+
+    def last(group: str, network: str, rate: str) -> float:
+        return number(finished[f"{group}-{network}-rate-{rate}"][0]["validation"][-1])
+
+    found = {
+        group: tuple(
+            name
+            for name in networks
+            if last(group, name, skills.HIGHER) > last(group, name, skills.TRIED[-1])
+        )
+        for group, networks in skills.AT_HIGHEST.items()
+        if all(f"{group}-{name}-rate-{skills.HIGHER}" in finished for name in networks)
+    }
+    return {group: names for group, names in found.items() if names}
+
+
 def language_rates(root: Path) -> Rates:
     """Returns the rate with the lowest perplexity on validation, for each causal and masked network.
 
@@ -76,11 +102,13 @@ def _best_rates(
 
 
 def main() -> None:
-    """Prints the best learning rates of all groups whose trials are finished."""
+    """Prints the best learning rates of all groups whose trials are finished, and what a higher one helps."""
     root = paths.given(".")
     for found in (skill_rates(root), hybrid_rates(root), language_rates(root)):
         for group, best in found.items():
             print(f"{group}:", *(f"{network}={rate}" for network, rate in best.items()))
+    for group, networks in better(root).items():
+        print(f"{group}, better at {skills.HIGHER}:", *networks)
 
 
 if __name__ == "__main__":

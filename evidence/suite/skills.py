@@ -1,11 +1,14 @@
 """Lists the networks that learn the skills: equal trials for each mixer, then seeds at its best rate.
 
-Some networks do not solve a task and were best at the highest rate. They have a trial at a higher one.
+Some networks do not solve a task and were best at the highest rate. They have a trial at a higher one, and
+seeds at this rate if the trial is better.
 
 python -m evidence.suite.train --tier=skill_rates,hybrid_rates
 python -m evidence.suite.rates    # prints the rates in TUNED and HYBRID_TUNED
 python -m evidence.suite.train --tier=skills,recall_equal,recall_pairs,hybrids
 python -m evidence.suite.train --tier=higher_rates
+python -m evidence.suite.rates    # also prints the networks in BETTER
+python -m evidence.suite.train --tier=higher
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -84,6 +87,24 @@ AT_HIGHEST: dict[str, tuple[str, ...]] = {
     ),
     "memorise": ("fourier+attention",),
     "induction": ("conv_global_filter",),
+    "sort": ("conv_fourier", "conv_random"),
+}
+# Those of AT_HIGHEST that are better in the trial at the higher rate, on validation after the last step.
+BETTER: dict[str, tuple[str, ...]] = {
+    "recall": ("conv_long_conv", "conv_afno", "conv_linear", "conv_lambda"),
+    "fuzzy_recall": (
+        *("conv_fourier", "conv_global_filter", "conv_long_conv", "conv_afno", "conv_linear"),
+        "conv_circular",
+    ),
+    "noisy_recall": ("conv_fourier",),
+    "selective_copy": (
+        *("conv_fourier", "conv_global_filter", "conv_long_conv", "conv_afno", "conv_linear"),
+        *("conv_attention", "conv_lambda", "conv_circular", "long_conv"),
+    ),
+    "compress": (
+        *("conv_fourier", "conv_random", "conv_global_filter", "conv_long_conv", "conv_afno"),
+        *("long_conv+attention", "conv_attention", "conv_lambda", "conv_circular"),
+    ),
     "sort": ("conv_fourier", "conv_random"),
 }
 

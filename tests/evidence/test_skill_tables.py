@@ -72,6 +72,10 @@ def test_the_chosen_rates_are_those_of_the_trials() -> None:
     assert rates.hybrid_rates(ROOT) == suite.HYBRID_RATES
 
 
+def test_seeds_at_a_higher_rate_need_a_better_trial() -> None:
+    assert rates.better(ROOT) == suite.BETTER
+
+
 def test_a_higher_rate_is_tried_where_the_highest_was_best_and_did_not_suffice() -> None:
     """Networks that do not mix over long distances are left out."""
     found = {**published(ROOT, "skills"), **published(ROOT, "hybrids")}
