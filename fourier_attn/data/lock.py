@@ -1,4 +1,4 @@
-"""Locks a data directory, so that only one process at a time prepares a data set."""
+"""Locks a name in a folder, so that only one process at a time prepares a data set or changes a file."""
 
 import contextlib
 import errno
@@ -12,6 +12,8 @@ from pathlib import Path
 # Errors of file systems without locks; the last one is NFS's for a read-only file.
 NONE = (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS, errno.EBADF)
 
+MOST = 100  # times that a folder may be removed by other processes
+
 
 @contextlib.contextmanager
 def alone(folder: Path, name: str) -> Iterator[None]:
@@ -21,8 +23,8 @@ def alone(folder: Path, name: str) -> Iterator[None]:
     it and stayed empty, are removed.
 
     Args:
-      folder: the data directory.
-      name: name of the data set.
+      folder: the data directory, or the folder of a file.
+      name: name of the data set or file.
     Raises: OSError if the folder cannot be written to.
     """
     made = [each for each in (folder, *folder.parents) if not each.exists()]
@@ -41,12 +43,15 @@ def alone(folder: Path, name: str) -> Iterator[None]:
 
 def _held(path: Path, what: str) -> int:
     """Returns the file descriptor of the locked file, which other processes have not removed."""
-    waits = False
+    waits, missing = False, 0
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             number = _opened(path)
         except FileNotFoundError:  # another process has removed the folder that it created
+            missing += 1
+            if missing > MOST:  # no file can be created in this folder, such as /proc
+                raise
             continue
         try:
             fcntl.flock(number, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))

@@ -16,6 +16,7 @@ from absl import flags
 
 from fourier_attn import command, paths, provenance
 from fourier_attn.config import default
+from fourier_attn.data import lock
 from fourier_attn.knobs import Part
 from fourier_attn.layers.fields import LENGTHS, named
 from fourier_attn.model import find_mixer
@@ -119,8 +120,9 @@ def merge(path: Path, new: list[dict[str, Any]]) -> None:
     def run(entry: dict[str, Any]) -> tuple[str, ...]:
         return tuple(json.dumps(entry.get(key)) for key in ("run", "config", "knobs", "seed", "split_seed"))
 
-    merged = {run(entry): entry for entry in [*rows(path), *new]}
-    provenance.write(path, {"rows": list(merged.values())})
+    with lock.alone(path.parent, path.name):  # another process may add rows at the same time
+        merged = {run(entry): entry for entry in [*rows(path), *new]}
+        provenance.write(path, {"rows": list(merged.values())})
 
 
 def define_flags() -> None:

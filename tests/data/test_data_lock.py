@@ -80,6 +80,11 @@ def test_the_lock_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         pass
 
 
+def test_a_folder_in_which_no_file_can_be_created() -> None:
+    with pytest.raises(FileNotFoundError, match="/proc/.x.lock"), lock.alone(Path("/proc"), "x"):
+        pass
+
+
 def test_a_killed_process_keeps_nobody_waiting(tmp_path: Path) -> None:
     hear, speak = os.pipe()
 

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +14,7 @@ from agreement import git
 from cells import finding
 from conftest import ROOT, run_here
 from PIL import Image
+from waiting import HANG_S
 
 from evidence.pages import compiled, markdown, timings
 from evidence.pages import fill as tables
@@ -294,6 +297,27 @@ def test_collecting(tmp_path: Path) -> None:
     assert code == 2
     assert err.startswith(f"error: {tmp_path / 'three'} is not finished")
     assert out.read_text() == before
+
+
+def test_two_processes_may_collect_into_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one begins when the first one has read the file, and waits until it is written."""
+    out, others = tmp_path / "imdb.json", []
+    code = "import sys; from fourier_attn.studies import collect"
+    code = f"{code}; collect.merge(collect.Path(sys.argv[1]), [{{'run': 'second'}}])"
+
+    def rows(path: Path) -> list[dict[str, Any]]:
+        found = original(path)
+        command = [sys.executable, "-c", code, str(path)]
+        others.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
+        others[0].stderr.readline()  # it waits, or has ended
+        return found
+
+    original = collect.rows
+    with monkeypatch.context() as patch:
+        patch.setattr(collect, "rows", rows)
+        collect.merge(out, [{"run": "first"}])
+    assert others[0].wait(HANG_S) == 0
+    assert [row["run"] for row in collect.rows(out)] == ["first", "second"]
 
 
 def test_a_table_of_runs(root: Path) -> None:

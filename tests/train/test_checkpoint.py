@@ -96,6 +96,27 @@ def test_reading_changes_nothing(tmp_path: Path) -> None:
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_run_may_save_while_its_state_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run removes the checkpoint that the reader has found, and no checkpoint is called damaged."""
+    saved(tmp_path, 1, 2)
+    reader = Checkpoints(tmp_path, read_only=True)
+
+    def names() -> list[CheckpointId]:
+        found = listed()
+        if found[0] == CheckpointId(2):
+            saved(tmp_path, 3, 4, 5)
+        return found
+
+    listed = reader._names
+    monkeypatch.setattr(reader, "_names", names)
+    name, found = reader.restore(jax.eval_shape(lambda: state(0)))
+    reader.close()
+    assert (name, int(found.step)) == (CheckpointId(5), 5)
+    assert capsys.readouterr().err == ""
+
+
 def test_a_new_state_of_a_step_stands_beside_the_old_one(tmp_path: Path) -> None:
     """At the end of an epoch: first before its validation, then after it."""
     checkpoints = Checkpoints(tmp_path)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from fourier_attn import config, train
 from fourier_attn.inference import printed_answers
 from fourier_attn.train import memory, summary
 from fourier_attn.train.distributed import sharding, signals
+from fourier_attn.train.rundir import workdir
 from fourier_attn.train.rundir.metrics_log import read_lines
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
@@ -79,6 +80,24 @@ def test_a_link_is_refused_and_its_target_untouched(
         train.run(c, where)
     assert sorted(tmp_path.rglob("*")) == before
     assert (target / "thesis.txt" if target.is_dir() else target).read_text() == "precious"
+
+
+def test_another_process_may_remove_files_during_the_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an active run does with temporary files and old checkpoints."""
+    (tmp_path / "config.json.tmp").touch()
+    (tmp_path / "old").mkdir()
+
+    def walk(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+        for found in listed(folder):
+            (tmp_path / "config.json.tmp").unlink(missing_ok=True)
+            shutil.rmtree(tmp_path / "old", ignore_errors=True)
+            yield found
+
+    listed = os.walk
+    monkeypatch.setattr(os, "walk", walk)
+    workdir.refuse_links(tmp_path)
 
 
 def test_a_pipe_is_refused(run: tuple[config.Config, Path]) -> None:

@@ -143,6 +143,8 @@ class Checkpoints:
             try:
                 state = self._read(name, like, earlier)
             except ValueError as error:
+                if self.read_only and not (self.directory / str(name)).is_dir():
+                    return self.restore(like, wanted, earlier)  # an active run has replaced it by newer ones
                 damaged[name] = str(error)
                 continue
             for other, reason in damaged.items():

@@ -71,7 +71,10 @@ def refuse_links(workdir: Path) -> None:
     for folder, folders, files in os.walk(workdir):
         for name in (*folders, *files):
             path = Path(folder) / name
-            mode = path.lstat().st_mode
+            try:
+                mode = path.lstat().st_mode
+            except FileNotFoundError:  # an active run has removed it
+                continue
             if stat.S_ISLNK(mode):
                 raise ValueError(f"{path} is a link, which a run's directory must not contain; remove it")
             if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
