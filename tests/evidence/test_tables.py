@@ -173,6 +173,7 @@ def test_every_table_of_this_repository_can_be_made() -> None:
             "skills-recall-pairs",
             "skills-hybrids",
             "skills-higher",
+            "skills-higher-seeds",
             "skill-predictions",
             "stability",
             "pretrained",
