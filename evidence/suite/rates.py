@@ -35,9 +35,9 @@ def hybrid_rates(root: Path) -> Rates:
 
 
 def better(root: Path) -> dict[str, tuple[str, ...]]:
-    """Returns the networks, for each skill, that have a better trial at the higher rate than at 0.005.
+    """Returns the networks of each skill with a better trial at the higher rate than at the highest of TRIED.
 
-    A skill is left out if there are none, and until all of its trials are finished.
+    A skill is left out if there are none, and until all of its trials at the higher rate are finished.
 
     Args:
       root: the directory that contains results/evidence.

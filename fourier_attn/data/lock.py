@@ -45,10 +45,10 @@ def _held(path: Path, what: str) -> int:
     """Returns the file descriptor of the locked file, which other processes have not removed."""
     waits, missing = False, 0
     while True:
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             number = _opened(path)
-        except FileNotFoundError:  # another process has removed the folder that it created
+        except (FileNotFoundError, FileExistsError):  # another process has removed the folder that it created
             missing += 1
             if missing > MOST:  # no file can be created in this folder, such as /proc
                 raise
@@ -56,7 +56,7 @@ def _held(path: Path, what: str) -> int:
         try:
             fcntl.flock(number, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
         except BlockingIOError:
-            print(f"waiting for another process that prepares {what} ...", file=sys.stderr, flush=True)
+            print(f"waiting for another process that writes {what} ...", file=sys.stderr, flush=True)
             waits = True
             os.close(number)
             continue

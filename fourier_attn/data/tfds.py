@@ -91,7 +91,7 @@ def prepared(
             _prepare(builder)
     except OSError as error:
         local = not builder.url_infos  # nothing has to be downloaded
-        if error.errno in (errno.EACCES, errno.EROFS, errno.ENOSPC, errno.ENOTDIR) or local:
+        if error.errno in (errno.EACCES, errno.EROFS, errno.ENOSPC, errno.ENOTDIR, errno.ENOENT) or local:
             raise ValueError(
                 f"the data set {dataset} cannot be written to {builder.data_path} ({error}); "
                 "give another directory (--config.data.dir or TFDS_DATA_DIR)"

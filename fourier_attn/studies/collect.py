@@ -40,11 +40,11 @@ def row(directory: Path) -> dict[str, Any]:
     Raises: ValueError for a directory that holds no run, or an unfinished one.
     """
     flat = plain(config_file.load(directory))
-    lines = read_lines(directory)
     if finished(directory) is None:
         raise ValueError(
             f"{directory} is not finished; resume it with fourier_attn.main --workdir, or leave it out"
         )
+    lines = read_lines(directory)  # after the check, as an active run may add the last ones meanwhile
     test, task = dict(lines[-1]), flat["data.task"]
     facts = config_file.record(directory)
     line = facts.get("command")

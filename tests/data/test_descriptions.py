@@ -123,6 +123,48 @@ def test_a_description_is_a_regular_file_of_json(kind: str, name: str, tmp_path:
         tfds.prepared("x", str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("place", "default"), [("x/a/b", "a/b"), ("y", "../y"), ("x/a/b", "a//b"), ("", "..")]
+)
+def test_the_default_configuration_is_a_folder_that_is_checked(
+    place: str, default: str, tmp_path: Path, imported: Path
+) -> None:
+    plant(tmp_path, place, HOSTILE["itself"])
+    (tmp_path / "x" / ".config").mkdir(parents=True, exist_ok=True)
+    metadata = tmp_path / "x" / ".config" / "metadata.json"
+    metadata.write_text(json.dumps({"default_config_name": default}), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"metadata.json has the default configuration .*, which is not"):
+        tfds.tfds_builder("x", str(tmp_path))
+    metadata.write_text(json.dumps({"default_config_name": None}), encoding="utf-8")
+    descriptions.check_descriptions("x", str(tmp_path))
+    assert not imported.exists()
+
+
+@pytest.mark.parametrize("dataset", ["x", "x/incomplete.A"])
+def test_only_the_folder_of_a_version_is_skipped(dataset: str, tmp_path: Path, imported: Path) -> None:
+    plant(tmp_path, "x/incomplete.A", HOSTILE["itself"])
+    with pytest.raises(ValueError, match=r"evil\.Evil"):
+        tfds.tfds_builder(dataset, str(tmp_path))
+    assert not imported.exists()
+
+
+def test_a_folder_may_be_renamed_while_descriptions_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = plant(tmp_path, "x", {"features.json": of(TEXT)})
+    unfinished = path.rename(path.with_name("incomplete.ABC123_1.0.0"))
+    glob = Path.glob
+
+    def renamed(folder: Path, pattern: str) -> Any:
+        if unfinished.exists():
+            unfinished.rename(path)
+            raise FileNotFoundError(str(unfinished))
+        return glob(folder, pattern)
+
+    monkeypatch.setattr(Path, "glob", renamed)
+    assert [each.parent for each in descriptions._descriptions(tmp_path / "x")] == [path, path]
+
+
 def test_a_description_that_is_being_written_is_not_read(tmp_path: Path) -> None:
     """TFDS writes a data set into such a folder, and renames the folder at the end."""
     path = plant(tmp_path, "x", {"features.json": of(TEXT)})
@@ -146,6 +188,9 @@ def test_own_features_of_tfds_are_read(few_reviews: str, tmp_path: Path) -> None
         ("huggingface:x/y", None, "'huggingface:x/y' is not a TFDS name"),
         ("kaggle:x", None, "'kaggle:x' is not a TFDS name"),
         ("x/../../y", None, "is not a TFDS name"),
+        ("x/..", None, "is not a TFDS name"),
+        ("x/..:1.0.0", None, "is not a TFDS name"),
+        ("x/.", None, "is not a TFDS name"),
         ("x/data_dir=y", None, "is not a TFDS name"),
         ("x", "gs://bucket/data", "gs://bucket/data is a URL"),
     ],

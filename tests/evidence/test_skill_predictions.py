@@ -93,7 +93,9 @@ def test_a_higher_rate_fails_as_soon_as_a_network_solves_its_task_with_all_seeds
     higher["sort-conv_random"] = [*left[:4], finding(0.95)]
     assert predictions.rows({"higher": higher})[11][2] == "holds"
     higher["sort-conv_random"] = [finding(0.95)] * 3
-    assert predictions.rows({"higher": higher})[11][2] == "fails"
+    row = predictions.rows({"higher": higher})[11]
+    rest = f"no seed of the other {len(higher) - 1} pairs of a network and a task"
+    assert row[2:] == ["fails", f"seeds that solve it: `conv_random` 3 of 3 on `sort`, {rest}"]
 
 
 def test_copying_and_sorting_are_judged_by_means() -> None:

@@ -310,7 +310,7 @@ def test_two_processes_may_collect_into_one_file(tmp_path: Path, monkeypatch: py
         found = original(path)
         command = [sys.executable, "-c", code, str(path)]
         others.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
-        others[0].stderr.readline()  # it waits, or has ended
+        assert any("waiting" in line for line in others[0].stderr)  # until its first line of this kind
         return found
 
     original = collect.rows

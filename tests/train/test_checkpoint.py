@@ -117,6 +117,15 @@ def test_a_run_may_save_while_its_state_is_read(
     assert capsys.readouterr().err == ""
 
 
+def test_a_checkpoint_with_another_name_is_damaged(tmp_path: Path) -> None:
+    """No run writes 007, whose name is read as that of step 7."""
+    (tmp_path / "checkpoints" / "007").mkdir(parents=True)
+    reader = Checkpoints(tmp_path, read_only=True)
+    with pytest.raises(ValueError, match="all checkpoints in .* are damaged .*7 damaged"):
+        reader.restore(jax.eval_shape(lambda: state(0)))
+    reader.close()
+
+
 def test_a_new_state_of_a_step_stands_beside_the_old_one(tmp_path: Path) -> None:
     """At the end of an epoch: first before its validation, then after it."""
     checkpoints = Checkpoints(tmp_path)

@@ -130,7 +130,8 @@ def test_another_process_removes_programs_at_the_same_time(
 
     def listed(path: Path) -> bool:
         found = is_file(path)
-        path.unlink()
+        if path.parent == place:
+            path.unlink()
         return found
 
     def read(path: Path) -> bool:

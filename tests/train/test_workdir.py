@@ -1,5 +1,6 @@
 """A run's directory: nothing outside it is written, and nothing in it is believed unread."""
 
+import fcntl
 import json
 import os
 import re
@@ -21,7 +22,7 @@ from fourier_attn import config, train
 from fourier_attn.inference import printed_answers
 from fourier_attn.train import memory, summary
 from fourier_attn.train.distributed import sharding, signals
-from fourier_attn.train.rundir import workdir
+from fourier_attn.train.rundir import config_file, workdir
 from fourier_attn.train.rundir.metrics_log import read_lines
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
@@ -98,6 +99,32 @@ def test_another_process_may_remove_files_during_the_check(
     listed = os.walk
     monkeypatch.setattr(os, "walk", walk)
     workdir.refuse_links(tmp_path)
+
+
+def test_another_run_may_begin_during_the_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It writes its configuration between two looks at the directory."""
+    c = config.default()
+
+    def iterdir(folder: Path) -> Iterator[Path]:
+        config_file.save(folder, c)
+        return listed(folder)
+
+    listed = Path.iterdir
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    workdir.check(tmp_path, c)
+
+
+def test_a_lock_that_another_start_has_removed_locks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(file: Any, operation: int) -> None:
+        (tmp_path / ".lock").unlink()
+        locked(file, operation)
+
+    locked = fcntl.flock
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(ValueError, match="is in use by another run"), workdir.lock(tmp_path):
+        pass
 
 
 def test_a_pipe_is_refused(run: tuple[config.Config, Path]) -> None:

@@ -143,7 +143,7 @@ class Checkpoints:
             try:
                 state = self._read(name, like, earlier)
             except ValueError as error:
-                if self.read_only and not (self.directory / str(name)).is_dir():
+                if self.read_only and name not in self._names():
                     return self.restore(like, wanted, earlier)  # an active run has replaced it by newer ones
                 damaged[name] = str(error)
                 continue

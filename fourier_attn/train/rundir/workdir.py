@@ -30,8 +30,8 @@ def check(workdir: Path, config: Config) -> None:
     if not workdir.is_dir():
         raise ValueError(f"workdir={workdir} is a file; give a directory")
     refuse_links(workdir)
+    names = {path.name for path in workdir.iterdir()} - {SELF_PRETRAINED}  # before another run writes its own
     if not (workdir / "config.json").exists():
-        names = {path.name for path in workdir.iterdir()} - {SELF_PRETRAINED}
         if names - {LOCK, *EARLY} or (names and LOCK not in names):
             raise ValueError(f"workdir={workdir} contains files but no config.json; give a new directory")
         return
@@ -106,10 +106,11 @@ def lock(workdir: Path) -> Iterator[None]:
     with _usable(workdir, "written to"):
         opened = os.open(workdir / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     with os.fdopen(opened, "w") as file:
+        used = f"workdir={workdir} is in use by another run; wait for it, or give another directory"
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise ValueError(
-                f"workdir={workdir} is in use by another run; wait for it, or give another directory"
-            ) from error
+            raise ValueError(used) from error
+        if not os.fstat(file.fileno()).st_nlink:  # another start has removed the file of the lock
+            raise ValueError(used)
         yield
