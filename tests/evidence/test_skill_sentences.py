@@ -12,6 +12,7 @@ from evidence.pages.skills import guess_by_position, task_knobs
 from evidence.suite.cells import EVERY, MODELS
 from evidence.suite.ledger import Finding, number, published, score
 from evidence.suite.skills import (
+    BETTER,
     HIGHER,
     HYBRID_TASKS,
     HYBRIDS,
@@ -64,7 +65,7 @@ def test_sentences_on_other_skills_agree_with_the_results() -> None:
         ),
         "there are 52 pairs of a task and a network": len(failed) == 52,
         "In 38 of them, the network was best at 0.005": len(highest) == 38,
-        "for example 9 of 10 networks on selective copying and 10 of 11 on compression": [
+        "Examples are 9 of 10 networks on selective copying and 10 of 11 on compression": [
             sum(task == of for task, _ in cases)
             for of in ("selective_copy", "compress")
             for cases in (highest, failed)
@@ -201,7 +202,9 @@ def test_sentences_on_a_higher_rate_agree_with_the_results() -> None:
     earlier = {name: [score(each) for each in before[name]] for name in after}
     gains = {name: 100 * (mean(after[name]) - mean(earlier[name])) for name in after}
     tried = [name.partition("-rate-")[0] for name in published(ROOT, "higher_rates")]
-    best_gain = max(gains, key=gains.__getitem__)
+    tasks = {
+        task: mean(gain for name, gain in gains.items() if name.startswith(f"{task}-")) for task in BETTER
+    }
     copying = {name: gain for name, gain in gains.items() if name.startswith("selective_copy")}
     others = [
         100 * mean(each[name])
@@ -219,7 +222,9 @@ def test_sentences_on_a_higher_rate_agree_with_the_results() -> None:
         return right, len(values), [round(100 * bound) for bound in interval]
 
     said = {
-        "In the trial, no network solves its task at 0.0125.": all(last(n, HIGHER) < SOLVED for n in tried),
+        "In these trials, no network solves its task at 0.0125.": all(
+            last(n, HIGHER) < SOLVED for n in tried
+        ),
         "In 31 of the 42 pairs, the validation accuracy is higher than at 0.005.": (
             sum(last(name, HIGHER) > last(name, TRIED[-1]) for name in tried),
             len(tried),
@@ -234,11 +239,16 @@ def test_sentences_on_a_higher_rate_agree_with_the_results() -> None:
         == (4, 5, [38, 96]),
         "and at 0.005 with two of five (12 to 77 %)": solving_seeds(earlier["recall-conv_lambda"])
         == (2, 5, [12, 77]),
-        "have mean accuracies of 13 to 15 % at both rates": (round(min(others)), round(max(others)))
-        == (13, 15),
-        "**Compression** gains most. The mean of `conv_fourier` is 51.5 instead of 31.0 %": (
-            best_gain == "compress-conv_fourier" and means(best_gain) == (51.5, 31.0)
-        ),
+        "The three other networks that were trained again have mean accuracies of 13 to 15 %": (
+            len(others),
+            round(min(others)),
+            round(max(others)),
+        )
+        == (6, 13, 15),
+        "**Compression** gains most, on average over its networks.": max(tasks, key=tasks.__getitem__)
+        == "compress",
+        "The mean of `conv_fourier` is 51.5 instead of 31.0 %": means("compress-conv_fourier")
+        == (51.5, 31.0),
         "that of `long_conv+attention` is 41.3 instead of 26.1 %": means("compress-long_conv+attention")
         == (41.3, 26.1),
         "**Selective copying** gains at most 5.8 points, with `long_conv`.": (
@@ -264,7 +274,10 @@ def test_sentences_on_a_higher_rate_agree_with_the_results() -> None:
             sum(gains[name] > 0 for name in more) > len(asked) / 2
             and all(min(values) < SOLVED for values in after.values())
         ),
-        "at a higher rate with four of five": solving_seeds(after["recall-conv_lambda"])[:2] == (4, 5),
+        "At a higher rate, lambda layers learn it with four of five.": solving_seeds(
+            after["recall-conv_lambda"]
+        )[:2]
+        == (4, 5),
     }
     agree(page("docs/evidence.md"), said)
 
