@@ -44,7 +44,7 @@ def check_descriptions(dataset: str, data_dir: str | None) -> None:
         place = paths.given(str(root)) / folder
         _check_default(place / ".config" / constants.METADATA_FILENAME)
         for path in _descriptions(place):
-            # TFDS writes into such folders and never reads them.
+            # TFDS writes into folders with this prefix, and never reads them.
             if not path.parent.name.startswith(constants.INCOMPLETE_PREFIX):
                 _check_description(path)
 
@@ -56,7 +56,7 @@ def _descriptions(place: Path) -> list[Path]:
         # Another process renames the folder in which TFDS has written a data set.
         with contextlib.suppress(FileNotFoundError):
             return [path for pattern in patterns for path in place.glob(pattern)]
-    raise ValueError(f"the files in {place} change all the time; wait for the processes that write them")
+    raise ValueError(f"the files in {place} keep changing; wait for the processes that write them")
 
 
 def _check_default(path: Path) -> None:

@@ -46,13 +46,13 @@ def existing(make: Callable[[], tfds.core.DatasetBuilder]) -> tfds.core.DatasetB
     Another process may finish the data set at any moment of this check, by renaming a complete folder.
 
     Args:
-      make: returns a new builder, which reads the description of a data set only when it is made.
+      make: returns a new builder. A builder reads the description of its data set only once, when it is made.
     Raises: ValueError for an incomplete data set.
     """
     builder = make()
-    was_there = builder.data_path.exists()  # before the next line: False for a folder that comes between
+    was_there = builder.data_path.exists()  # first, so that a folder that comes later is not "incomplete"
     if builder.is_prepared():
-        return make()  # the first one may be older than the description
+        return make()  # the first builder may have been made before the description existed
     if was_there:
         raise ValueError(
             f"the data set in {builder.data_path} is incomplete and cannot be read (dataset_info.json is "

@@ -23,14 +23,16 @@ def check(workdir: Path, config: Config) -> None:
 
     A run that was killed before it wrote config.json has only its lock and the files `EARLY`.
 
-    Raises: ValueError that lists the differences, and for a directory with other files.
+    Raises: ValueError for a run with another configuration, with the differences, for a directory with other
+      files, links or special files, and for a file.
     """
     if not workdir.exists():
         return
     if not workdir.is_dir():
         raise ValueError(f"workdir={workdir} is a file; give a directory")
     refuse_links(workdir)
-    names = {path.name for path in workdir.iterdir()} - {SELF_PRETRAINED}  # before another run writes its own
+    # Listed before the next line, because another run may write its config.json in between.
+    names = {path.name for path in workdir.iterdir()} - {SELF_PRETRAINED}
     if not (workdir / "config.json").exists():
         if names - {LOCK, *EARLY} or (names and LOCK not in names):
             raise ValueError(f"workdir={workdir} contains files but no config.json; give a new directory")
@@ -98,7 +100,8 @@ def _usable(workdir: Path, done: str) -> Iterator[None]:
 def lock(workdir: Path) -> Iterator[None]:
     """Locks the directory for this process; the system unlocks it when the process ends.
 
-    Raises: ValueError if another process has locked it.
+    Raises: ValueError if another process has locked it, if it contains a link or a special file, or if it
+      cannot be created or written to.
     """
     with _usable(workdir, "created"):
         atomic.make_folder(workdir)
