@@ -142,7 +142,7 @@ def open_hours(questions: Callable[[Results], list[Question]], results: Results)
 def of_suite(results: Results) -> list[Question]:
     """Returns all questions that missing runs of the suite leave open; the last list is kept."""
     ledger = finished_cells(results)
-    return [*of_tiers(ledger), *of_pathfinder(results, ledger), *of_treatments(results, ledger)]
+    return [*of_tiers(ledger), *of_pathfinder(results, ledger), *of_treatments(ledger)]
 
 
 def of_tiers(ledger: Ledger) -> Iterator[Question]:
@@ -206,14 +206,8 @@ def grouped(costs: Mapping[str, float]) -> list[str]:
     ]
 
 
-def of_treatments(results: Results, ledger: Ledger) -> Iterator[Question]:
+def of_treatments(ledger: Ledger) -> Iterator[Question]:
     """Yields questions on options of networks that were run otherwise."""
-    rows = results.document("studies/padding-imdb")["rows"]
-    hours = min(row["seconds"] * row["hardware"]["cores"] for row in rows) / 3600
-    left = 3 - sum(row["knobs"].get("model.mixer.padding") == "tokens" for row in rows)
-    if left > 0:
-        run = f"`configs/fnet.py:imdb`, `padding=tokens` ({left})"
-        yield Question("Padding as in the published FNet", [run], left * hours)
     for mixer, (since, _) in STARTED.items():
         old = [f for f in ledger.findings.values() if f["mixer"] == mixer and f["date"] < since]
         spent = sum(finding["cpu_seconds"] for finding in old) / 3600

@@ -3,7 +3,6 @@
 import ast
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import ROOT
@@ -87,19 +86,6 @@ def test_a_shorter_run_is_not_a_run_to_the_end() -> None:
     cells = suite.EVERY
     assert open_questions.at_its_end(cells["cifar10-attention-0"])
     assert not open_questions.at_its_end(cells["lm_equal-causal-attention-0"])
-
-
-def test_padding_is_no_question_after_three_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    results, ledger = Results(ROOT), open_questions.finished_cells(Results(ROOT))
-    hardware = {"cores": 2}
-    row = {"seconds": 60.0, "hardware": hardware, "knobs": {"model.mixer.padding": "tokens"}}
-
-    def titles(*rows: dict[str, Any]) -> list[str]:
-        monkeypatch.setattr(Results, "document", lambda *_: {"rows": list(rows)})
-        return [question.title for question in open_questions.of_treatments(results, ledger)]
-
-    assert "Padding as in the published FNet" in titles(row, row)
-    assert "Padding as in the published FNet" not in titles(row, row, row)
 
 
 def test_runs_with_other_options_are_no_runs_of_a_configuration(monkeypatch: pytest.MonkeyPatch) -> None:

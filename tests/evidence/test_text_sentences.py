@@ -25,12 +25,35 @@ from evidence.suite.ledger import (
     unpack,
 )
 from evidence.suite.statistics import difference, holm, mcnemar
+from fourier_attn.layers.fourier import OPTIONS
 
 
 def training_steps(finding: Finding) -> int:
     """The steps of one epoch, whose last batch can be smaller."""
     windows = int(finding["fingerprints"]["data"]["train"].split()[0])
     return -(-windows // EVERY[finding["cell"]].read().data.batch)
+
+
+def test_sentences_on_padding_agree_with_the_results() -> None:
+    rows = RESULTS.document("studies/padding-imdb")["rows"]
+    values = ("invariant", "zero", "tokens", "own")
+    runs = {name: [row for row in rows if row["run"].startswith(f"{name}-")] for name in values}
+    tests = {name: [100 * row["test"]["accuracy"] for row in group] for name, group in runs.items()}
+    means, deviations = ({name: f(tests[name]) for name in values} for f in (mean, stdev))
+    best = {name: mean(100 * max(row["validation"]) for row in group) for name, group in runs.items()}
+    near = [means[name] for name in values[:3]]
+    said = {
+        "compares the four values of the option `padding` of `fourier` on IMDb": [*OPTIONS["padding"]]
+        == ["invariant", "own", "zero", "tokens"],
+        "each value is trained with three seeds": all(len(group) == 3 for group in tests.values()),
+        "differ by less than 0.2 points, about one standard deviation": (
+            max(near) - min(near) < 0.2 and 0.1 < max(deviations.values()) < 0.3
+        ),
+        "`own` has the lowest mean on the validation set and on the test set.": (
+            min(means, key=means.__getitem__) == min(best, key=best.__getitem__) == "own"
+        ),
+    }
+    agree(page("docs/mixers.md"), said)
 
 
 def test_the_warm_up_of_the_trials_is_that_of_their_configurations() -> None:
