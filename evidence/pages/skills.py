@@ -9,6 +9,7 @@ import numpy as np
 from evidence.pages.markdown import NOT_RUN, Results, mean_cell, table
 from evidence.suite import cells
 from evidence.suite.ledger import Finding, number, published, score
+from evidence.suite.rates import trial_accuracies
 from evidence.suite.skills import (
     AT_HIGHEST,
     BETTER,
@@ -195,15 +196,14 @@ def rates_table(groups: Groups, rates: Sequence[str] = TRIED) -> str:
 
 def higher_table(results: Results) -> str:
     """Tabulates the trials at a higher rate next to those at the highest rate of the other trials."""
-    tiers = ("skill_rates", "hybrid_rates", "higher_rates")
-    groups = {name: found for tier in tiers for name, found in published(results.root, tier).items()}
+    accuracies = trial_accuracies(results.root)
     rates = (TRIED[-1], HIGHER)
     lines = []
     for task, networks in AT_HIGHEST.items():
         for network in networks:
-            found = [groups.get(f"{task}-{network}-rate-{rate}") for rate in rates]
-            if all(found):
-                ends = [100 * number(each[0]["validation"][-1]) for each in found if each]
+            trials = [f"{task}-{network}-rate-{rate}" for rate in rates]
+            if all(trial in accuracies for trial in trials):
+                ends = [100 * accuracies[trial] for trial in trials]
                 change = f"{ends[1] - ends[0]:+.1f}"
                 lines.append([f"`{task}`", f"`{network}`", *(f"{end:.1f}" for end in ends), change])
     head = ["task", "network", *(f"validation accuracy at {float(rate):g}, %" for rate in rates)]

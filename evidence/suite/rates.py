@@ -34,30 +34,37 @@ def hybrid_rates(root: Path) -> Rates:
     return _best_rates(root, "hybrid_rates", groups, skills.TRIED, higher_is_better=True)
 
 
-def better(root: Path) -> dict[str, tuple[str, ...]]:
-    """Returns the networks of each skill with a better trial at the higher rate than at the highest of TRIED.
-
-    A skill is left out if there are none, and until all of its trials at the higher rate are finished.
+def trial_accuracies(root: Path) -> dict[str, float]:
+    """Returns the validation accuracy after the last step of each trial, by "TASK-NETWORK-rate-RATE".
 
     Args:
       root: the directory that contains results/evidence.
     """
     tiers = ("skill_rates", "hybrid_rates", "higher_rates")
-    finished = {name: found for tier in tiers for name, found in published(root, tier).items()}
-
-    def last(group: str, network: str, rate: str) -> float:
-        return number(finished[f"{group}-{network}-rate-{rate}"][0]["validation"][-1])
-
-    found = {
-        group: tuple(
-            name
-            for name in networks
-            if last(group, name, skills.HIGHER) > last(group, name, skills.TRIED[-1])
-        )
-        for group, networks in skills.AT_HIGHEST.items()
-        if all(f"{group}-{name}-rate-{skills.HIGHER}" in finished for name in networks)
+    return {
+        name: number(trial["validation"][-1])
+        for tier in tiers
+        for name, (trial,) in published(root, tier).items()
     }
-    return {group: names for group, names in found.items() if names}
+
+
+def better(root: Path) -> dict[str, tuple[str, ...]]:
+    """Returns the networks of each skill with a better trial at the higher rate than at the highest of TRIED.
+
+    A network without a trial at the higher rate is left out, and so is a skill without such a network.
+
+    Args:
+      root: the directory that contains results/evidence.
+    """
+    accuracies = trial_accuracies(root)
+    found: dict[str, tuple[str, ...]] = {}
+    for task, networks in skills.AT_HIGHEST.items():
+        for name in networks:
+            trial = f"{task}-{name}-rate-"
+            higher = accuracies.get(f"{trial}{skills.HIGHER}", -math.inf)
+            if higher > accuracies[f"{trial}{skills.TRIED[-1]}"]:
+                found[task] = (*found.get(task, ()), name)
+    return found
 
 
 def language_rates(root: Path) -> Rates:

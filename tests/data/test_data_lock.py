@@ -1,5 +1,6 @@
 """Several processes that start on one data directory: one prepares a data set, the others wait for it."""
 
+import errno
 import os
 import select
 import signal
@@ -80,9 +81,18 @@ def test_the_lock_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         pass
 
 
-def test_a_folder_in_which_no_file_can_be_created() -> None:
-    with pytest.raises(FileNotFoundError, match="/proc/.x.lock"), lock.alone(Path("/proc"), "x"):
+def test_a_folder_in_which_no_file_can_be_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as /proc, for a data set that is generated and for one that is downloaded."""
+
+    def refuse(path: Path) -> int:
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
+
+    monkeypatch.setattr(lock, "_opened", refuse)
+    with pytest.raises(FileNotFoundError), lock.alone(tmp_path, "x"):
         pass
+    for name, make in {"synthetic_reviews": reviews.builder, "imdb_reviews": None}.items():
+        with pytest.raises(ValueError, match=f"{name} cannot be written to .*give another directory"):
+            tfds.prepared(name, str(tmp_path), make)
 
 
 def test_a_killed_process_keeps_nobody_waiting(tmp_path: Path) -> None:

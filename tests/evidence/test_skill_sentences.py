@@ -11,6 +11,7 @@ from evidence.pages.skill_predictions import MATRICES
 from evidence.pages.skills import guess_by_position, task_knobs
 from evidence.suite.cells import EVERY, MODELS
 from evidence.suite.ledger import Finding, number, published, score
+from evidence.suite.rates import trial_accuracies
 from evidence.suite.skills import (
     BETTER,
     HIGHER,
@@ -191,11 +192,10 @@ def test_sentences_on_other_recall_compression_and_induction_agree_with_the_resu
 
 
 def test_sentences_on_a_higher_rate_agree_with_the_results() -> None:
-    tiers = ("skill_rates", "hybrid_rates", "higher_rates")
-    trials = {name: found for tier in tiers for name, found in published(ROOT, tier).items()}
+    trials = trial_accuracies(ROOT)
 
-    def last(name: str, rate: str) -> float:
-        return number(trials[f"{name}-rate-{rate}"][0]["validation"][-1])
+    def at(rate: str, name: str) -> float:
+        return trials[f"{name}-rate-{rate}"]
 
     before = published(ROOT, "skills") | published(ROOT, "hybrids")
     after = {name: [score(each) for each in found] for name, found in published(ROOT, "higher").items()}
@@ -222,11 +222,9 @@ def test_sentences_on_a_higher_rate_agree_with_the_results() -> None:
         return right, len(values), [round(100 * bound) for bound in interval]
 
     said = {
-        "In these trials, no network solves its task at 0.0125.": all(
-            last(n, HIGHER) < SOLVED for n in tried
-        ),
+        "In these trials, no network solves its task at 0.0125.": all(at(HIGHER, n) < SOLVED for n in tried),
         "In 31 of the 42 pairs, the validation accuracy is higher than at 0.005.": (
-            sum(last(name, HIGHER) > last(name, TRIED[-1]) for name in tried),
+            sum(at(HIGHER, name) > at(TRIED[-1], name) for name in tried),
             len(tried),
         )
         == (31, 42),
