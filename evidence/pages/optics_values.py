@@ -3,15 +3,21 @@
 import statistics
 from collections.abc import Callable
 from functools import partial
+from math import inf
 from typing import Any
 
-from evidence.pages.markdown import Results, Row
+from evidence.pages.markdown import Results, Row, significant
+from evidence.pages.measured import PLAIN_METHODS
 from evidence.pages.projected import spread
 from fourier_attn.studies.engine import frontier, robustness_sweep
 from fourier_attn.studies.engine.calibrate import prediction_error_db
 from fourier_attn.studies.intervals import percent_range, wilson_interval
 
 PLANNED = "256 x 64"  # the size in the sentence on plans
+# Numbers that FNet transforms per example: layers x tokens x width.
+PROJECTED = 2 * 512 * 128  # in studies/speedup-fnet
+SEARCHED = 2 * 256 * 64  # in studies/pareto-fnet
+MEASURED = 128 * 768  # in benchmarks/gpu-time, one layer
 
 
 def plan(results: Results, prefer: str) -> str:
@@ -35,18 +41,26 @@ def _plan(results: Results, prefer: str) -> Row:
     return next(row for row in rows if (row["size"], row["prefer"], row["averages"]) == wanted)
 
 
-def lost(results: Results, noise: float) -> str:
+def lost(
+    results: Results,
+    noise: float,
+    name: str = "studies/robustness-imdb",
+    at_least: int = 0,
+    below: float = inf,
+) -> str:
     """Returns the largest loss of accuracy over bits and runs in points, mean over devices.
 
     Args:
       results: the files of results.
       noise: strength of the noise over that of the preset.
+      name: the file.
+      at_least, below: limits of the bits.
     """
-    rows = results.document("studies/robustness-imdb")["rows"]
-    bits = sorted({row["bits"] for row in rows if "bits" in row})
+    rows = results.document(name)["rows"]
+    bits = sorted({row["bits"] for row in rows if "bits" in row and at_least <= row["bits"] < below})
     losses = []
     for run in robustness_sweep.runs(rows):
-        mine = [row for row in rows if "bits" not in row or row["noise"] == noise]
+        mine = [row for row in rows if "bits" not in row or (row["noise"] == noise and row["bits"] in bits)]
         exact, at = robustness_sweep.percentages(mine, run, bits, [noise])
         losses.append(exact - at.mean(axis=2).min())
     return f"{max(losses):.2f}"
@@ -113,6 +127,36 @@ def processor_energy(results: Results) -> str:
 def gpu_energy(results: Results) -> str:
     """Returns the mJ of an example's transforms on an A100 from its specification, with their bounds."""
     return spread(_speedup(results, "electronics", name="A100")["joules"], 1e3)
+
+
+def gpu_number(results: Results, numbers: int, scale: float) -> str:
+    """Returns the energy of Fourier transforms on an A100 from its specification, with its bounds.
+
+    Args:
+      results: the files of results.
+      numbers: how many numbers are transformed.
+      scale: 1e9 for nJ, 1e6 for uJ.
+    """
+    return spread(_speedup(results, "electronics", name="A100")["joules"], numbers / PROJECTED * scale)
+
+
+def measured_gpu_number(results: Results, numbers: int, scale: float) -> str:
+    """Returns the energy of Fourier transforms on an H200, measured at another size; as `gpu_number`."""
+    return significant(numbers * scale * _measured_joules(results))
+
+
+def chip_over_measured_gpu(results: Results) -> str:
+    """Returns the energy per number on `chip_11x11` over the measured one on an H200, with bounds."""
+    row, batch = _speedup(results, "preset", preset="chip_11x11"), results.document(SPEEDUP)["batch"]
+    chip = {corner: at["total"] / batch / PROJECTED for corner, at in row["energy_j"].items()}
+    return spread(chip, 1 / _measured_joules(results))
+
+
+def _measured_joules(results: Results) -> float:
+    """Returns the J per number of the fastest Fourier mixing in float32 on the GPU."""
+    rows = results.document("benchmarks/gpu-time")["rows"]
+    exact = [r for r in rows if (r["dtype"], r["t"]) == ("float32", 128) and r["what"] in PLAIN_METHODS]
+    return 1e-3 * min(exact, key=lambda row: row["ms"])["mj_per_example"] / MEASURED
 
 
 def moved(results: Results) -> str:
@@ -238,6 +282,8 @@ OPTICS_VALUES: dict[str, Callable[[Results], str]] = {
     "plan-loss": plan_loss,
     "robustness-loss": partial(lost, noise=1.0),
     "robustness-loss-4": partial(lost, noise=4.0),
+    "robustness-suite-3": partial(lost, noise=1.0, name="evidence/imdb/robustness-fnet", below=4),
+    "robustness-suite-4": partial(lost, noise=1.0, name="evidence/imdb/robustness-fnet", at_least=4),
     "robustness-error": robustness_error,
     "calibration-photons": partial(calibration, key="photons"),
     "calibration-apart": partial(calibration, key="apart"),
@@ -256,6 +302,11 @@ OPTICS_VALUES: dict[str, Callable[[Results], str]] = {
     "energy-chip": chip_energy,
     "energy-cpu": processor_energy,
     "energy-gpu": gpu_energy,
+    "gpu-number": partial(gpu_number, numbers=1, scale=1e9),
+    "gpu-number-measured": partial(measured_gpu_number, numbers=1, scale=1e9),
+    "chip-over-measured-gpu": chip_over_measured_gpu,
+    "pareto-fnet-gpu": partial(gpu_number, numbers=SEARCHED, scale=1e6),
+    "pareto-fnet-gpu-measured": partial(measured_gpu_number, numbers=SEARCHED, scale=1e6),
     "frame-moved": moved,
     "pareto-fnet-engine": partial(engine_energy, name="pareto-fnet", scale=1e6),
     "pareto-fnet-cpu": partial(electronic_energy, name="pareto-fnet", scale=1e6),

@@ -71,6 +71,17 @@ def sweep_error(results: Results, name: str) -> str:
     return f"{robustness_sweep.standard_error(results.document(f'evidence/imdb/robustness-{name}')):.1f}"
 
 
+def reviews_accuracy(results: Results, config: str) -> str:
+    """Returns the mean test accuracy in percent on synthetic reviews.
+
+    Args:
+      results: the files of results.
+      config: the configuration as its runs name it.
+    """
+    rows = results.document("benchmarks/reviews-cpu")["rows"]
+    return f"{100 * np.mean([row['test']['accuracy'] for row in rows if row['config'] == config]):.2f}"
+
+
 def first_p(results: Results) -> str:
     """Returns Holm's p-value of the first comparison, convolutional attention against attention."""
     verdicts = decide(COMPARISONS["1"], answers(published(results.root, "1")))
@@ -425,6 +436,8 @@ VALUES: dict[str, Callable[[Results], str]] = {
     "slower-crossbar": faster("benchmarks/peer-crossbar-cpu", "optical 3 x 3", inverse=True),
     "other-days": other_days,
     "first-p": first_p,
+    "chip-reviews": partial(reviews_accuracy, config="configs/optical_fnet.py"),
+    "exact-reviews": partial(reviews_accuracy, config="configs/fnet.py"),
     "hypotheses": hypotheses,
     "claim-counts": claim_counts,
     "open-hours": partial(open_hours, of_suite),

@@ -4,10 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
+from agreement import agree, page
+from conftest import ROOT
 
+from evidence.pages import optics_values
 from evidence.pages.markdown import Results
 from evidence.pages.optics_values import lost, moved, plan, plan_loss
 from evidence.pages.run_names import readable, renamed
+from evidence.pages.values import VALUES
 
 
 @pytest.mark.parametrize(
@@ -53,6 +57,38 @@ def test_the_loss_is_the_largest_over_bits_and_runs(tmp_path: Path) -> None:
     results = write(tmp_path, "robustness-imdb", rows)
     assert lost(results, 1.0) == "10.00"
     assert lost(results, 2.0) == "20.00"
+    assert lost(results, 1.0, at_least=4) == "5.00"
+    assert lost(results, 1.0, below=4) == "10.00"
+
+
+def test_the_sentences_on_bits_agree_with_the_results() -> None:
+    files = ("studies/robustness-imdb", "evidence/imdb/robustness-fnet")
+    results = Results(ROOT)
+    many, three = ([lost(results, 1.0, name, *limits) for name in files] for limits in ((4,), (3, 4)))
+    said = {
+        "Four are enough: the loss is at most half a point.": max(map(float, many)) <= 0.5,
+        "With three, it is at most one point": 0.5 < max(map(float, three)) <= 1.0,
+    }
+    agree(page("docs/optics/findings.md"), said)
+
+
+def test_energies_per_number_have_the_sizes_of_their_measurements() -> None:
+    """`gpu-number`, `gpu-number-measured` and the values made from them."""
+    results = Results(ROOT)
+    setting = results.document("studies/speedup-fnet")["setting"]
+    assert setting.startswith("fourier, 2 layers, 32 examples of 512 tokens, d = 128")
+    assert optics_values.PROJECTED == 2 * 512 * 128
+    assert "2 layers of fourier, 256 tokens, d = 64" in results.document("studies/pareto-fnet")["setting"]
+    assert optics_values.SEARCHED == 2 * 256 * 64
+    rows = results.document("benchmarks/gpu-time")["rows"]
+    assert {row["size"] for row in rows if row["t"] == 128} == {"(128, 128, 768)"}
+    (rfft,) = [row for row in rows if (row["what"], row["dtype"], row["t"]) == ("rfft", "float32", 128)]
+    measured = rfft["mj_per_example"] * 1e6 / (128 * 768)  # nJ
+    assert VALUES["gpu-number-measured"](results) == f"{measured:.1f}"
+    assert VALUES["pareto-fnet-gpu-measured"](results) == f"{measured * 2 * 256 * 64 / 1e3:.0f}"
+    typical = float(VALUES["energy-chip"](results).split()[0]) * 1e6 / (2 * 512 * 128)  # nJ
+    ratio = float(VALUES["chip-over-measured-gpu"](results).split()[0])
+    assert ratio == pytest.approx(typical / measured, rel=0.02)
 
 
 def test_plans_are_compared_without_averages(tmp_path: Path) -> None:

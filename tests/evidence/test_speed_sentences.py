@@ -114,7 +114,6 @@ def test_answers_on_engines_agree_with_the_measurements() -> None:
     [twin] = frontier.part(fnet, "exact")
     enough, _ = wilson_interval(twin["accuracy"], twin["examples"])
     said = {
-        "Fewer were not tested": min(row["bits"] for row in through) == 3,
         "42 of 48 evaluations (two networks, eight settings and three devices) are less accurate": (
             sum(row["accuracy"] < exact[row["run"]] for row in through),
             len(through),
