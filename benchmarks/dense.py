@@ -1,12 +1,12 @@
 """Dense layers as one matrix product against Flax's own: `python -m benchmarks.dense`."""
 
 import sys
+from functools import partial
 
 import flax.linen as nn
 import jax
-import jax.numpy as jnp
 
-from benchmarks.timing import compare, report
+from benchmarks.timing import compare, random_cotangent, report, with_backward
 from fourier_attn import command
 from fourier_attn.ops.dense import matrix_dot_general
 from fourier_attn.studies.side_by_side import interleave
@@ -35,8 +35,8 @@ def main() -> None:
         sides = {}
         for side, product in (("ours", matrix_dot_general), ("flax", None)):
             module = layer(**fields, dot_general=product)
-            step = jax.jit(jax.grad(lambda p, x, m=module: jnp.sum(jnp.sin(m.apply(p, x))), (0, 1)))
-            sides[side] = lambda step=step, params=params, x=x: step(params, x)
+            step = jax.jit(with_backward(module.apply, by=(0, 1)))
+            sides[side] = partial(step, random_cotangent(module.apply, params, x), params, x)
         seconds = interleave(sides, rounds=15)
         row = {"what": "dense layer / Flax's", "size": name, "pass": "forward + backward"}
         rows.append(row | compare(seconds, "ours", "flax"))

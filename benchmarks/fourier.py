@@ -14,7 +14,7 @@ import numpy as np
 from absl import flags
 from jaxtyping import Array, Float, Int
 
-from benchmarks.timing import compare, report, temporary_bytes
+from benchmarks.timing import compare, random_cotangent, report, temporary_bytes, with_backward
 from fourier_attn import command
 from fourier_attn.ops.fourier import fourier_mix
 from fourier_attn.studies.side_by_side import interleave
@@ -45,15 +45,6 @@ def published(x: Float[Array, "b t d"]) -> Float[Array, "b t d"]:
     tokens, features = matrix(x.shape[1]), matrix(x.shape[2])
     transform = jax.vmap(lambda x: jnp.einsum("ij,jk,ni->nk", x, features, tokens))
     return transform(x.astype(jnp.complex64)).real
-
-
-def forward_and_backward(mix):
-    """Returns value and gradient of a nonlinear function of the mix, so that the forward pass is needed."""
-
-    def both(x: Array):
-        return jax.value_and_grad(lambda x: jnp.sum(jnp.sin(mix(x))))(x)
-
-    return both
 
 
 def side_by_side(
@@ -89,12 +80,13 @@ def complex_forms() -> list[dict[str, Any]]:
     rows = []
     for size in SIZES:
         x = jax.random.normal(jax.random.key(0), size)
-        for passes, wrap in (("forward", lambda mix: mix), ("forward + backward", forward_and_backward)):
-            facts = {"size": written(*size), "pass": passes}
-            rows += side_by_side(facts, {"ours": wrap(fourier_mix), "fftn().real": wrap(plain)}, x)
-            if passes == "forward":
-                functions = {"ours": fourier_mix, "published complex matrices": published}
-                rows += side_by_side(facts, functions, x, calls=1)
+        facts = {"size": written(*size), "pass": "forward"}
+        rows += side_by_side(facts, {"ours": fourier_mix, "fftn().real": plain}, x)
+        functions = {"ours": fourier_mix, "published complex matrices": published}
+        rows += side_by_side(facts, functions, x, calls=1)
+        functions = {"ours": with_backward(fourier_mix), "fftn().real": with_backward(plain)}
+        both = {"size": written(*size), "pass": "forward + backward"}
+        rows += side_by_side(both, functions, random_cotangent(plain, x), x)
     return rows
 
 

@@ -36,6 +36,33 @@ def compare(seconds: dict[str, list[float]], ours: str, other: str) -> dict[str,
     }
 
 
+def with_backward(function: Callable[..., jax.Array], by: tuple[int, ...] = (0,)) -> Callable[..., Any]:
+    """Returns a function of a cotangent and the arguments that computes the result and its gradients.
+
+    A loss such as `sum(sin(y))` would add its own work, which takes longer than a fast layer.
+
+    Args:
+      function: a function of arrays.
+      by: indices of the arguments that gradients are taken by.
+    """
+
+    def both(cotangent: jax.Array, *arguments: Any) -> tuple[jax.Array, Any]:
+        def chosen(*given: Any) -> jax.Array:
+            replaced = dict(zip(by, given, strict=True))
+            return function(*(replaced.get(i, argument) for i, argument in enumerate(arguments)))
+
+        y, pull_back = jax.vjp(chosen, *(arguments[i] for i in by))
+        return y, pull_back(cotangent)
+
+    return both
+
+
+def random_cotangent(function: Callable[..., jax.Array], *arguments: Any) -> jax.Array:
+    """Returns normal numbers with the shape and dtype of the function's result."""
+    y = jax.eval_shape(function, *arguments)
+    return jax.random.normal(jax.random.key(2), y.shape, y.dtype)
+
+
 def milliseconds(seconds: list[float]) -> Row:
     """Returns the median and the range of the seconds per call of all rounds, in milliseconds."""
     values = {"ms": statistics.median(seconds), "lowest": min(seconds), "highest": max(seconds)}

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import run_here
@@ -46,6 +48,21 @@ def test_a_report_has_the_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert document["hardware"]["accelerator"] is None
     assert {"python", "jax", "jaxlib", "flax", "optax", "numpy", "scipy"} == document["versions"].keys()
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", document["date"])
+
+
+def test_a_backward_pass_has_the_result_and_the_gradients_of_the_chosen_arguments() -> None:
+    from benchmarks.timing import random_cotangent, with_backward
+
+    def function(x: jax.Array, n: jax.Array, w: jax.Array) -> jax.Array:
+        return jnp.sin(x) * w * n
+
+    arguments = (jnp.array([0.3, 0.5]), jnp.array(2, jnp.uint8), jnp.array([1.5, -1.0]))
+    g = random_cotangent(function, *arguments)
+    y, gradients = with_backward(function, by=(0, 2))(g, *arguments)
+    np.testing.assert_array_equal(y, function(*arguments))
+    expected = jax.grad(lambda *given: jnp.sum(g * function(*given)), (0, 2))(*arguments)
+    for found, right in zip(gradients, expected, strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-6)
 
 
 def test_the_commit_says_whether_sources_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
