@@ -19,7 +19,7 @@ LAYERS = {
         {"features": (8, 128), "use_bias": False},
         (32, 256, 128),
     ),
-    "out, (32, 256, 8, 128) -> 128": (
+    "out, (32, 256, 8, 128) -> 128": (  # a layer that keeps Flax's product, because it is faster
         nn.DenseGeneral,
         {"features": 128, "axis": (-2, -1)},
         (32, 256, 8, 128),

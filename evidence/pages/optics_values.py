@@ -140,23 +140,11 @@ def gpu_number(results: Results, numbers: int, scale: float) -> str:
     return spread(_speedup(results, "electronics", name="A100")["joules"], numbers / PROJECTED * scale)
 
 
-def measured_gpu_number(results: Results, numbers: int, scale: float) -> str:
-    """Returns the energy of Fourier transforms on an H200, measured at another size; as `gpu_number`."""
-    return significant(numbers * scale * _measured_joules(results))
-
-
-def chip_over_measured_gpu(results: Results) -> str:
-    """Returns the energy per number on `chip_11x11` over the measured one on an H200, with bounds."""
-    row, batch = _speedup(results, "preset", preset="chip_11x11"), results.document(SPEEDUP)["batch"]
-    chip = {corner: at["total"] / batch / PROJECTED for corner, at in row["energy_j"].items()}
-    return spread(chip, 1 / _measured_joules(results))
-
-
-def _measured_joules(results: Results) -> float:
-    """Returns the J per number of the fastest Fourier mixing in float32 on the GPU."""
+def measured_gpu_number(results: Results) -> str:
+    """Returns the nJ per number of the fastest Fourier mixing in float32, measured on an H200."""
     rows = results.document("benchmarks/gpu-time")["rows"]
     exact = [r for r in rows if (r["dtype"], r["t"]) == ("float32", 128) and r["what"] in PLAIN_METHODS]
-    return 1e-3 * min(exact, key=lambda row: row["ms"])["mj_per_example"] / MEASURED
+    return significant(1e6 * min(exact, key=lambda row: row["ms"])["mj_per_example"] / MEASURED)
 
 
 def moved(results: Results) -> str:
@@ -303,10 +291,8 @@ OPTICS_VALUES: dict[str, Callable[[Results], str]] = {
     "energy-cpu": processor_energy,
     "energy-gpu": gpu_energy,
     "gpu-number": partial(gpu_number, numbers=1, scale=1e9),
-    "gpu-number-measured": partial(measured_gpu_number, numbers=1, scale=1e9),
-    "chip-over-measured-gpu": chip_over_measured_gpu,
+    "gpu-number-measured": measured_gpu_number,
     "pareto-fnet-gpu": partial(gpu_number, numbers=SEARCHED, scale=1e6),
-    "pareto-fnet-gpu-measured": partial(measured_gpu_number, numbers=SEARCHED, scale=1e6),
     "frame-moved": moved,
     "pareto-fnet-engine": partial(engine_energy, name="pareto-fnet", scale=1e6),
     "pareto-fnet-cpu": partial(electronic_energy, name="pareto-fnet", scale=1e6),

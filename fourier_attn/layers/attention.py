@@ -110,7 +110,12 @@ class Attention(nn.Module):
 
         def dense(name: str, inputs: int, **fields: Any) -> nn.DenseGeneral:
             fields |= initializers.dense(self.initializer, inputs)
-            return nn.DenseGeneral(dtype=self.dtype, dot_general=matrix_dot_general, name=name, **fields)
+            return nn.DenseGeneral(
+                dtype=self.dtype,
+                dot_general=None if name == "out" else matrix_dot_general,
+                name=name,
+                **fields,
+            )
 
         heads = {"features": (self.heads, k), "use_bias": self.bias}
         projections = [dense(name, n, **heads) for name, n in (("query", d), ("key", e), ("value", e))]

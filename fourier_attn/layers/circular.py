@@ -16,7 +16,6 @@ from fourier_attn.layers.shared_tokens import HEADS, Shared
 from fourier_attn.ops.arguments import takes_arrays
 from fourier_attn.ops.attention import attention
 from fourier_attn.ops.circular import circular_attention, circular_correlate
-from fourier_attn.ops.dense import matrix_dot_general
 from fourier_attn.ops.steps import attend_step
 from fourier_attn.optics import optical_circular_correlate
 
@@ -129,10 +128,7 @@ class CircularAttention(OnEngine):
             y = y.sum(axis=-2) if self.combine_heads == "sum" else y
         if self.combine_heads == "sum":
             return y
-        dense = nn.DenseGeneral(
-            d, axis=(-2, -1), dtype=self.dtype, dot_general=matrix_dot_general, name="out"
-        )
-        return dense(y)
+        return nn.DenseGeneral(d, axis=(-2, -1), dtype=self.dtype, name="out")(y)
 
     def _continue(self, x: Array, kernels: Array, mask: Array | None, cursor: Cursor) -> Array:
         """Attention of a prompt, or of one more token, to the keys and values that are kept."""

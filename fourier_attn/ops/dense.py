@@ -22,7 +22,9 @@ def matrix_dot_general(
 
     Axes are merged before and split after the product, which is exact. It is for the `dot_general` field of
     Flax's dense layers: the weight gradient of tokens (b, t, d) contracts two axes, which XLA on CPU does by
-    transposing a copy of the gradient; one merged axis needs no copy (`python -m benchmarks.dense`).
+    transposing a copy of the gradient; one merged axis needs no copy (`python -m benchmarks.dense`). Do not
+    use it in layers that contract two axes of the tokens, such as the output layer of attention, because
+    Flax's own product is faster there.
 
     Args:
       lhs: the tokens, for example (b, t, d).

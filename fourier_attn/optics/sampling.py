@@ -48,7 +48,7 @@ def places(n: int, dtype: Any, *, centred: bool) -> Float[Array, " n"]:
 
 
 def half_side(shape: tuple[int, ...]) -> int:
-    """Returns half of the longer side of an aperture in pixels, the unit of distances from its middle."""
+    """Returns half of the longer side of an aperture in pixels, rounded down, the unit of distances."""
     return max(1, max(shape) // 2)
 
 

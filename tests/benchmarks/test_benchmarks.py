@@ -54,7 +54,7 @@ def test_a_backward_pass_has_the_result_and_the_gradients_of_the_chosen_argument
     from benchmarks.timing import random_cotangent, with_backward
 
     def function(x: jax.Array, n: jax.Array, w: jax.Array) -> jax.Array:
-        return jnp.sin(x) * w * n
+        return jnp.sin(x) * w * n.astype(x.dtype)
 
     arguments = (jnp.array([0.3, 0.5]), jnp.array(2, jnp.uint8), jnp.array([1.5, -1.0]))
     g = random_cotangent(function, *arguments)

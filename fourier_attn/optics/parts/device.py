@@ -50,7 +50,9 @@ class Device:
         None, "offset (rows, columns) of the input from the optical axis", kind="pair", unit="pixel"
     )
     defocus_rad: float | None = parameter(
-        None, "quadratic phase at half of the aperture's longer side from its middle", unit="rad"
+        None,
+        "quadratic phase at half (rounded down) of the aperture's longer side from its middle",
+        unit="rad",
     )
     defocus_m: float | None = parameter(
         None,
@@ -71,22 +73,25 @@ class Device:
     )
     vignetting_db: float | None = parameter(
         None,
-        "loss at half of the aperture's longer side from its middle, which falls with the square of the "
-        "radius to 0 in the middle; the light is lost, and a correction raises the noise with the signal",
+        "loss at half (rounded down) of the aperture's longer side from its middle, which falls with the "
+        "square of the radius to 0 in the middle; the light is lost, and a correction raises the noise with "
+        "the signal",
         unit="dB",
         least=0,
     )
     pupil_radius: float | None = parameter(
         None,
-        "radius where the lens' Gaussian pupil transmits the amplitude $1 / e$, in halves of the "
-        "aperture's longer side; modulators and detectors, of the same pitch there, are in the focal planes",
+        "radius where the lens' Gaussian pupil transmits the amplitude $1 / e$, in halves (rounded "
+        "down) of the aperture's longer side; modulators and detectors, of the same pitch there, are in the "
+        "focal planes",
         least=0.01,
         most=math.inf,
     )
     stop_radius: float | None = parameter(
         None,
-        "radius of a round stop with a hard edge at the modulators, in halves of the aperture's longer side. "
-        "Light outside is lost, and a pixel at the edge keeps the share of its amplitude that is inside",
+        "radius of a round stop with a hard edge at the modulators, in halves (rounded down) of the "
+        "aperture's longer side. Light outside is lost, and a pixel at the edge keeps the share of its "
+        "amplitude that is inside",
         least=0.01,
         most=math.inf,
     )
