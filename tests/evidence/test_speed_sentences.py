@@ -54,7 +54,27 @@ def test_sentences_on_speed_agree_with_the_measurements() -> None:
         )
         for row in rows("benchmarks/allocator-cpu")
     }
+    patches = rows("benchmarks/images-cpu", what="patches by a product / by a convolution")
+    context = {
+        (row["size"].split(" d")[0], row["pass"]): row
+        for row in rows("benchmarks/images-cpu", what="lambda of 3 x 3 / of 23 x 23 patches")
+    }
+    both = [context[f"b8 {n} x {n}", "forward + backward"]["times_faster"] for n in (8, 16, 32)]
+    [out] = [row for row in rows("benchmarks/dense-cpu") if row["size"].startswith("out")]
+    fourier = rows("benchmarks/fourier-complex-cpu", what="ours / fftn().real")
     said = {
+        "but the two are equal within the range at all sizes.": all(
+            row["lowest"] <= 1 <= row["highest"] for row in patches
+        ),
+        "they take as long on 8 x 8 patches": round(both[0], 1) == 1.0,
+        "3.0 times as long on 16 x 16 patches, and 4.7 times on 32 x 32.": (
+            [round(ratio, 1) for ratio in both[1:]] == [3.0, 4.7]
+        ),
+        "and missed it, also in the forward pass.": (
+            min(context[f"b8 {n} x {n}", "forward"]["times_faster"] for n in (16, 32)) > 3
+        ),
+        "It is slower than Flax's own product": out["highest"] < 1,
+        "its forward pass is": all(row["lowest"] > 1 for row in fourier),
         "At d = 768, these factors are 11 and 42.": [
             growth("fourier, d = 768"),
             growth("attention, d = 768, 12 heads of 64"),
