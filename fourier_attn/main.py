@@ -205,6 +205,7 @@ def train(config: Any) -> None:
         values = config_file.flat(config.to_dict())
         moved = {name: values[name] for name in config_file.RESUMABLE if name in values}
     if config is None and flags.FLAGS.workdir:  # resume with the configuration in the directory
+        workdir.check_begun(paths.given(flags.FLAGS.workdir))
         config = config_file.load(paths.given(flags.FLAGS.workdir))
     config = config or missing("--config=NAME:TASK, for example --config=fnet:imdb")
     # JAX's service would handle SIGTERM from when the processes connect until the loop starts, and ignore it.

@@ -75,7 +75,7 @@ def describe() -> Iterator[str]:
     ):
         yield f"\ndefaults of {title}"
         for name, values in table.items():
-            yield f"  {name:<14}{', '.join(f'{key}={value!r}' for key, value in values.items())}"
+            yield f"  {name:<18} {', '.join(f'{key}={value!r}' for key, value in values.items())}"
 
 
 def _of_knob(name: str, knob: Knob) -> Option:

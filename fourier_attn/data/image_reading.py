@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from fourier_attn.data.tables import files
 
@@ -34,6 +34,16 @@ def read_image(path: Path, image: tuple[int, ...]) -> np.ndarray:
         raise ValueError(f"image={path} cannot be used: {error}") from error
 
 
+def is_image(path: Path) -> bool:
+    """Returns whether a file begins like an image of one of `FORMATS`."""
+    try:
+        with files.open_regular(path, path) as file, _pillow_errors():
+            Image.open(file, formats=FORMATS)
+    except ValueError:
+        return False
+    return True
+
+
 def _read(file: BinaryIO) -> Image.Image:
     """Returns the decoded image, rotated by its EXIF data. Raises: ValueError."""
     with warnings.catch_warnings():
@@ -56,6 +66,8 @@ def _pillow_errors() -> Iterator[None]:
         yield
     except Image.DecompressionBombError as error:
         raise ValueError(f"{error}; scale it down first") from error
+    except UnidentifiedImageError as error:
+        raise ValueError(f"it is not a {', '.join(FORMATS[:-1])} or {FORMATS[-1]} file") from error
     except Exception as error:  # Pillow raises many types of errors for a damaged file
         raise ValueError(
             f"{str(error)[:200] or type(error).__name__}; "

@@ -102,7 +102,7 @@ class Question(nn.Module):
       vocab: words.
       heads: of the attention.
       initializer: see `fourier_attn.layers.initializers.dense`.
-    Masking: words below 0 are none; without any the question token is 0.
+    Masking: words below 0 are none; without any, the question token is the bias of the norm of words.
     Source: Torralba, Isola and Freeman, Foundations of Computer Vision, transformers, eq. 1.18-1.24.
     """
 

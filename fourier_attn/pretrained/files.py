@@ -19,6 +19,7 @@ from flax import serialization, traverse_util
 
 from fourier_attn import atomic, hub, paths
 from fourier_attn.choices import check_choice
+from fourier_attn.inference import classify
 from fourier_attn.pretrained import hdf5, keras_hub
 from fourier_attn.pretrained.recognise import PICKLES, recognise
 
@@ -52,12 +53,14 @@ def find(path: str | Path) -> Path:
 
     A folder on the hub, "hf:owner/name", is downloaded first.
 
-    Raises: ValueError if the file does not exist, or if the folder has only a pickle.
+    Raises: ValueError if the file does not exist, if a file of the folder has changed since it was exported,
+      or if the folder has only a pickle.
     """
     path = hub.local(path)
     if path.is_dir():
         for name in IN_FOLDER:
             if (path / name).is_file():
+                classify.check_sums(path)
                 return path / name
         files = sorted(path.iterdir())
         if pickles := [file for file in files if file.suffix in PICKLES]:

@@ -26,14 +26,14 @@ def rewrite(source: str | Path, to: str | Path, mixer: str | None = None, head: 
 
     Args:
       source: the weights, see `fourier_attn.pretrained.read`.
-      to: the new file; its ending selects the format.
+      to: the new file, whose folder is made; its ending selects the format.
       mixer, head: see `fourier_attn.pretrained.read`.
     Raises: ValueError for weights that cannot be read, an existing file, and an unknown ending.
     """
     to = paths.given(to)
     if to.suffix[1:] not in files.FORMATS:
         raise ValueError(f"to={to} has an unknown ending; end it with .{' or .'.join(files.FORMATS)}")
-    files.absent(to)
+    paths.check_new(to, "give a new file, or move the existing one")
     weights = read(source, mixer, head)
     print(weights.report())
     config, params, format = weights.config, weights.params, to.suffix[1:]
@@ -44,6 +44,7 @@ def rewrite(source: str | Path, to: str | Path, mixer: str | None = None, head: 
         described = keras_hub.describe(config)
     elif format == "safetensors" and architecture.expressible(config, "huggingface"):
         described = {"config.json": describe(config)}
+    atomic.make_folder(to.parent)
     for name in described:
         files.absent(to.parent / name)
     style = save(to, config, params, format)

@@ -86,12 +86,22 @@ def run(
         try:
             return loop.train(Run(initial, directory, signals, tracker), allow_drift)
         except Interrupted:
-            tqdm.write(f"Stopped. To resume, give --workdir={directory} again.")
+            _say_stopped(directory, "Stopped.")
             raise
         except ValueError:
             if processes.is_primary():
                 workdir.undo(directory)
             raise
+
+
+def _say_stopped(directory: Path, what: str) -> None:
+    """Prints what was stopped and how to resume it: without config.json, the directory is not enough."""
+    if directory.name == workdir.SELF_PRETRAINED:
+        return  # the run that it belongs to prints this
+    how = f"give --workdir={directory} again"
+    if not (directory / "config.json").exists():
+        how = f"repeat the command with --workdir={directory}"
+    tqdm.write(f"{what} To resume, {how}.")
 
 
 def _say_finished(directory: Path, config: Config, result: dict[str, Any]) -> None:
@@ -126,7 +136,7 @@ def _self_pretrain(config: Config, directory: Path, allow_drift: Iterable[str], 
         run(configuration.masked(config), directory / workdir.SELF_PRETRAINED, allow_drift, inner)
     except Interrupted:
         if processes.is_primary():
-            tqdm.write(f"The self-pretraining was stopped. To resume, give --workdir={directory} again.")
+            _say_stopped(directory, "The self-pretraining was stopped.")
         raise
 
 

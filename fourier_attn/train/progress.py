@@ -59,8 +59,8 @@ def introduction(
     if warmup(config.optim) >= steps:
         lines.append(
             f"note        optim.warmup_steps={config.optim.warmup_steps} covers the whole schedule of "
-            f"{steps} steps, so the learning rate never reaches its peak; --config.optim.warmup_share=0.1 "
-            "warms up for a tenth of the steps"
+            f"{steps} steps, so the learning rate reaches its peak in the last one; "
+            "--config.optim.warmup_share=0.1 warms up for a tenth of the steps"
         )
     return [*lines, f"workdir     {directory}" + (f", resuming at step {step}" if step else "")]
 

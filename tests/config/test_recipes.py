@@ -6,6 +6,7 @@ import pytest
 from conftest import configuration, run_here
 
 from fourier_attn import config, main
+from fourier_attn.data.tasks import TASKS
 from fourier_attn.train.optimizer import build_schedule
 from fourier_attn.train.rundir import config_file
 
@@ -95,3 +96,8 @@ def test_a_warm_up_may_be_a_share(share: float, steps: int, expected: int) -> No
     c.update({"warmup_share": share, "warmup_steps": 7, "steps": steps, "schedule": "constant"})
     rates = [float(build_schedule(c)(i)) / c.learning_rate for i in range(steps)]
     assert rates == pytest.approx([min((i + 1) / expected, 1) for i in range(steps)], rel=1e-6)
+
+
+def test_names_of_tasks_are_separated_from_their_defaults() -> None:
+    printed = [line.split() for line in config.describe()]
+    assert {line[0] for line in printed if len(line) > 1} >= {*TASKS, *config.RECIPES}

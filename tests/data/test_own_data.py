@@ -7,7 +7,7 @@ import lzma
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ import pytest
 from conftest import OWN_TABLE, final_state, run_here, shrink
 
 from fourier_attn import config, data, main, train
+from fourier_attn.data import text
+from fourier_attn.data.loaders import encoding
 from fourier_attn.data.tables import user_tables
 from fourier_attn.data.tables.labels import CLASSES, Labels
 from fourier_attn.data.tables.rows import read_rows
@@ -84,6 +86,28 @@ def test_encoded_rows_are_those_of_the_texts(tmp_path: Path) -> None:
     for name, split in (("train", splits.train), ("test", splits.test)):
         wanted = encode(tokenizer, [rows[i][0] for i in found.parts[name].rows], settings.length)
         assert [row.tolist() for row in split.rows] == [row.tolist() for row in wanted]
+
+
+def test_a_tokenizer_is_fitted_on_pairs_from_the_whole_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On both texts of a random part of the rows, not on the first rows of the file."""
+    rows = [(f"w{i}", f"v{i}", i % 2) for i in range(1000)]
+    file = table(tmp_path / "a.csv", ("first", "second", "label"), rows)
+    chosen: list[str] = []
+
+    def fit(kind: str, texts: Iterable[str], *rest: Any) -> Any:
+        chosen.extend(texts)
+        return text.fit(kind, chosen, *rest)
+
+    monkeypatch.setattr(encoding, "fit", fit)
+    columns = {"text": "first", "text_pair": "second", "label": "label"}
+    (tmp_path / "run").mkdir()
+    data.load(knobs(file, fit_examples=101, **columns), directory=tmp_path / "run")
+    first, second = ({int(word[1:]) for word in chosen if word[0] == letter} for letter in "wv")
+    assert (len(first), len(second)) == (51, 50)
+    assert min(first) < 100 < 900 < max(first)
+    assert second < first
 
 
 @pytest.mark.parametrize(

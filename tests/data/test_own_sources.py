@@ -157,8 +157,9 @@ def test_what_lies_beside_images(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (8, 8), (number, 0, 0)).save(path)
     (tmp_path / "train" / "empty").mkdir()
-    for name in ("SHA256SUMS.txt", "cat/Thumbs.db"):
+    for name in ("SHA256SUMS.txt", "cat/Thumbs.db", "dog/README"):
         (tmp_path / "train" / name).write_bytes(b"none")
+    (tmp_path / "train" / "dog" / "1.PNG").rename(tmp_path / "train" / "dog" / "1")
     (tmp_path / "test").mkdir()
     for number in range(3):
         Image.new("RGB", (8, 8), (number, 9, 0)).save(tmp_path / "test" / f"{number}.png")
@@ -166,12 +167,13 @@ def test_what_lies_beside_images(tmp_path: Path) -> None:
     settings.update({"train": str(tmp_path / "train"), "test": str(tmp_path / "test"), "image_size": 8})
     found, chosen, notes = image_folders.read(settings)
     assert chosen == {"labels": ("cat", "dog")}
+    assert sum(len(found[split]) for split in ("train", "validation")) == 24
     assert found["test"].labels.tolist() == [-1, -1, -1]
     said = "\n".join(notes)
     for part in (
         "classes cat ",
         "not used as classes: empty",
-        "2 files are not images",
+        "3 files are not images",
         "test has no labels",
     ):
         assert part in said

@@ -274,7 +274,6 @@ def test_the_command_converts_and_reports(at: Path) -> None:
 
 def test_a_folder_for_hugging_face_gets_its_configuration(tmp_path: Path) -> None:
     source = published.write_safetensors(tmp_path / "source.safetensors", theirs("mlm"))
-    (tmp_path / "folder").mkdir()
     to = tmp_path / "folder" / "model.safetensors"
     rewrite(source, to)
     written = json.loads((tmp_path / "folder" / "config.json").read_text())

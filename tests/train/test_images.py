@@ -155,8 +155,8 @@ def png(mode: str = "L", size: tuple[int, int] = (28, 28)) -> bytes:
 @pytest.mark.parametrize(
     ("contents", "message"),
     [
-        (b"no image", "cannot identify image file"),
-        (b"", "cannot identify image file"),
+        (b"no image", "cat.png cannot be used: it is not a PNG, JPEG, BMP, PPM or WEBP file"),
+        (b"", "cat.png cannot be used: it is not a PNG, JPEG, BMP, PPM or WEBP file"),
         (png()[:50], "give a PNG, JPEG, BMP, PPM or WEBP file"),
         (bomb(), "9000 x 9000 pixels, more than 67,108,864"),
         (png("RGB"), "its mode is RGB, but the network takes L; convert it first"),

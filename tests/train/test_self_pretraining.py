@@ -5,15 +5,16 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from conftest import shrink
+from conftest import run_here, shrink
 
-from fourier_attn import config, train
+from fourier_attn import config, main, train
 from fourier_attn.data.batches import Batches
 from fourier_attn.data.loaders.masked import MaskedSplit
 from fourier_attn.data.masking import Masks
 from fourier_attn.data.skills import IGNORED
 from fourier_attn.inference.predictor import Predictor
-from fourier_attn.train import init_from
+from fourier_attn.train import init_from, loop
+from fourier_attn.train.distributed import signals
 from fourier_attn.train.rundir import config_file
 from fourier_attn.train.rundir.metrics_log import read_lines
 
@@ -130,6 +131,33 @@ def test_what_stops_the_task_is_found_before_its_self_pretraining(few_reviews: s
     with pytest.raises(ValueError, match="train.monitor='perplexity' is not a metric of this task"):
         train.run(c, tmp_path / "new")
     assert not list(tmp_path.rglob("self_pretrained"))
+
+
+@pytest.mark.parametrize("self_pretrain", [0, 1])
+def test_a_run_that_is_stopped_early_says_how_to_resume_it(
+    self_pretrain: int,
+    few_reviews: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Before config.json is written, the directory alone is not enough."""
+
+    def stop(*arguments: object) -> None:
+        raise signals.Interrupted(15)
+
+    monkeypatch.setattr(loop, "train", stop)
+    c = config.with_values(settings(few_reviews), {"train.self_pretrain": self_pretrain})
+    where = tmp_path / "run"
+    with pytest.raises(signals.Interrupted):
+        train.run(c, where)
+    said = capsys.readouterr().out
+    assert (
+        said.count("To resume, ") == said.count(f"To resume, repeat the command with --workdir={where}.") == 1
+    )
+    code, _, error = run_here(main, f"--workdir={where}")
+    assert code == 2
+    assert f"workdir={where} has a run that was stopped before it wrote config.json; to resume it" in error
 
 
 @pytest.mark.usefixtures("standard_promotion")

@@ -1,5 +1,6 @@
 """Holds the steps that all loaders of texts need: tokenizer, encoding, batches of tokens."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
@@ -49,6 +50,16 @@ def run_tokenizer(
             if cache:
                 cache.store_tokenizer(directory)
     return load_tokenizer(tokenizer_file(directory))
+
+
+def rows_to_fit(config: DataConfig, *, pairs: bool) -> int:
+    """Returns the number of rows that have `data.fit_examples` texts; 0: all rows.
+
+    Args:
+      config: the `data` part of the configuration.
+      pairs: whether each row has two texts.
+    """
+    return math.ceil(config.fit_examples / (2 if pairs else 1))
 
 
 def restore_tokenizer(cache: DataCache, config: DataConfig, directory: Path) -> None:

@@ -11,6 +11,7 @@ from fourier_attn.data.loaders.encoding import (
     cut_note,
     model_knobs,
     restore_tokenizer,
+    rows_to_fit,
     run_tokenizer,
     token_batches,
 )
@@ -76,7 +77,7 @@ def _encoded(
       say: called with a line before each slow step.
     """
     read = user_tables.read(config)
-    texts = read.texts("train", config.fit_examples)
+    texts = read.texts("train", rows_to_fit(config, pairs=bool(config.text_pair)))
     tokenizer = run_tokenizer(config, directory, texts, say, place)
     say(f"encoding {sum(map(len, read.parts.values())):,} rows ...")
     rows = read.encode(tokenizer, config.length)

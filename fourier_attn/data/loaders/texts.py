@@ -14,6 +14,7 @@ from fourier_attn.data.loaders.encoding import (
     cut_note,
     model_knobs,
     restore_tokenizer,
+    rows_to_fit,
     run_tokenizer,
     token_batches,
 )
@@ -66,8 +67,9 @@ def _encoded(config: DataConfig, directory: Path, say: Callable[[str], None]) ->
     if cached := place.find(directory):
         return cached
     examples = reading.read(config)
-    train = examples["train"]
-    tokenizer = run_tokenizer(config, directory, [*train.texts, *(train.text_pairs or [])], say, place)
+    pairs = examples["train"].text_pairs is not None
+    first = examples["train"].limit(rows_to_fit(config, pairs=pairs))
+    tokenizer = run_tokenizer(config, directory, [*first.texts, *(first.text_pairs or [])], say, place)
     say(f"encoding {sum(map(len, examples.values())):,} examples ...")
     parts = {
         name: CachedSplit(

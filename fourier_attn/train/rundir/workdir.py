@@ -46,6 +46,20 @@ def check(workdir: Path, config: Config) -> None:
         )
 
 
+def check_begun(workdir: Path) -> None:
+    """Refuses to resume a run that was stopped before it wrote config.json, for example while it read data.
+
+    Raises: ValueError, because only its command has its configuration.
+    """
+    if not (workdir / "config.json").exists() and any(
+        (workdir / name).exists() for name in (LOCK, SELF_PRETRAINED)
+    ):
+        raise ValueError(
+            f"workdir={workdir} has a run that was stopped before it wrote config.json; to resume it, repeat "
+            "its command, with --config and --workdir"
+        )
+
+
 def clear(workdir: Path) -> None:
     """Removes the files of a run that was killed before it wrote config.json."""
     if not (workdir / "config.json").exists():
