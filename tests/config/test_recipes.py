@@ -100,4 +100,4 @@ def test_a_warm_up_may_be_a_share(share: float, steps: int, expected: int) -> No
 
 def test_names_of_tasks_are_separated_from_their_defaults() -> None:
     printed = [line.split() for line in config.describe()]
-    assert {line[0] for line in printed if len(line) > 1} >= {*TASKS, *config.RECIPES}
+    assert {line[0] for line in printed if line} >= {*TASKS, *config.RECIPES}
