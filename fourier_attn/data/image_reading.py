@@ -12,6 +12,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from fourier_attn.data.tables import files
 
 FORMATS = ("PNG", "JPEG", "BMP", "PPM", "WEBP")
+REFUSED = ("GIF", "TIFF")  # recognised, but not read
 PIXELS = 2**26  # largest number of pixels of a file; a photograph has up to 2**25
 COLOURS = {1: "L", 3: "RGB"}  # Pillow's mode for each number of channels
 PLAIN = {"P": "RGB", "1": "L"}  # modes to which palettes and black-and-white images are converted
@@ -34,13 +35,15 @@ def read_image(path: Path, image: tuple[int, ...]) -> np.ndarray:
         raise ValueError(f"image={path} cannot be used: {error}") from error
 
 
-def is_image(path: Path) -> bool:
-    """Returns whether a file begins like an image of one of `FORMATS`."""
-    try:
-        with files.open_regular(path, path) as file, _pillow_errors():
-            Image.open(file, formats=FORMATS)
-    except ValueError:
-        return False
+def may_be_image(path: Path) -> bool:
+    """Returns False for a file that does not begin like an image; `read_image` reports other errors."""
+    with contextlib.suppress(Exception), warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        with files.open_regular(path, path) as file:
+            try:
+                Image.open(file, formats=(*FORMATS, *REFUSED))
+            except UnidentifiedImageError:
+                return False
     return True
 
 

@@ -60,7 +60,7 @@ def find(path: str | Path) -> Path:
     if path.is_dir():
         for name in IN_FOLDER:
             if (path / name).is_file():
-                classify.check_sums(path)
+                classify.check_sums(path, foreign=True)
                 return path / name
         files = sorted(path.iterdir())
         if pickles := [file for file in files if file.suffix in PICKLES]:

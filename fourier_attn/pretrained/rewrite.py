@@ -44,7 +44,10 @@ def rewrite(source: str | Path, to: str | Path, mixer: str | None = None, head: 
         described = keras_hub.describe(config)
     elif format == "safetensors" and architecture.expressible(config, "huggingface"):
         described = {"config.json": describe(config)}
-    atomic.make_folder(to.parent)
+    try:
+        atomic.make_folder(to.parent)
+    except OSError as error:
+        raise ValueError(f"to={to} cannot be written ({error.strerror}); give another file") from error
     for name in described:
         files.absent(to.parent / name)
     style = save(to, config, params, format)

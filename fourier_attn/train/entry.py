@@ -51,6 +51,19 @@ def run(
       Interrupted: after SIGTERM, SIGHUP, Ctrl-C, SIGUSR1, SIGUSR2 or SIGXCPU; the state has been saved.
     """
     directory = paths.folder(directory, "workdir")
+    try:
+        return _run(config, directory, allow_drift, tracker)
+    except Interrupted:
+        if processes.is_primary():
+            how, again = "give", " again"
+            if not (directory / "config.json").exists():  # the directory alone is not enough
+                how, again = "repeat the command with", ""
+            tqdm.write(f"Stopped. To resume, {how} --workdir={directory}{again}.")
+        raise
+
+
+def _run(config: Config, directory: Path, allow_drift: Iterable[str], tracker: str) -> dict[str, Any]:
+    """Trains as `run` does, whose arguments it takes, without the line that says how to resume."""
     # hash before paths become absolute, because machines may have different folders
     same = f"workdir={directory} and {_hash(config)}"
     config = configuration.with_absolute_paths(config)
@@ -85,23 +98,10 @@ def run(
         signals = stack.enter_context(StopSignals())
         try:
             return loop.train(Run(initial, directory, signals, tracker), allow_drift)
-        except Interrupted:
-            _say_stopped(directory, "Stopped.")
-            raise
         except ValueError:
             if processes.is_primary():
                 workdir.undo(directory)
             raise
-
-
-def _say_stopped(directory: Path, what: str) -> None:
-    """Prints what was stopped and how to resume it: without config.json, the directory is not enough."""
-    if directory.name == workdir.SELF_PRETRAINED:
-        return  # the run that it belongs to prints this
-    how = f"give --workdir={directory} again"
-    if not (directory / "config.json").exists():
-        how = f"repeat the command with --workdir={directory}"
-    tqdm.write(f"{what} To resume, {how}.")
 
 
 def _say_finished(directory: Path, config: Config, result: dict[str, Any]) -> None:
@@ -131,13 +131,8 @@ def _self_pretrain(config: Config, directory: Path, allow_drift: Iterable[str], 
         data.check_available(config.data)
 
     processes.barrier(prepare)
-    try:
-        inner = "none" if tracker == "wandb" else tracker
-        run(configuration.masked(config), directory / workdir.SELF_PRETRAINED, allow_drift, inner)
-    except Interrupted:
-        if processes.is_primary():
-            _say_stopped(directory, "The self-pretraining was stopped.")
-        raise
+    inner = "none" if tracker == "wandb" else tracker
+    _run(configuration.masked(config), directory / workdir.SELF_PRETRAINED, allow_drift, inner)
 
 
 def check(config: Config) -> None:

@@ -17,7 +17,9 @@ from conftest import OWN_TABLE, final_state, run_here, shrink
 
 from fourier_attn import config, data, main, train
 from fourier_attn.data import text
+from fourier_attn.data.examples import Examples
 from fourier_attn.data.loaders import encoding
+from fourier_attn.data.loaders.texts import texts_to_fit
 from fourier_attn.data.tables import user_tables
 from fourier_attn.data.tables.labels import CLASSES, Labels
 from fourier_attn.data.tables.rows import read_rows
@@ -108,6 +110,14 @@ def test_a_tokenizer_is_fitted_on_pairs_from_the_whole_table(
     assert (len(first), len(second)) == (51, 50)
     assert min(first) < 100 < 900 < max(first)
     assert second < first
+
+
+@pytest.mark.parametrize(("count", "expected"), [(0, "abcdef"), (4, "abde"), (3, "abde")])
+def test_a_tokenizer_is_fitted_on_both_texts_of_pairs_from_tfds(count: int, expected: str) -> None:
+    settings = config.default("fourier", "rte").data
+    settings.fit_examples = count
+    none = np.zeros(3, int)
+    assert "".join(texts_to_fit(settings, Examples([*"abc"], [*"def"], none, none > 0, none))) == expected
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_a_run_that_is_stopped_early_says_how_to_resume_it(
     )
     code, _, error = run_here(main, f"--workdir={where}")
     assert code == 2
-    assert f"workdir={where} has a run that was stopped before it wrote config.json; to resume it" in error
+    assert f"workdir={where} has a run without config.json; if it was stopped, repeat its command" in error
 
 
 @pytest.mark.usefixtures("standard_promotion")

@@ -67,9 +67,7 @@ def _encoded(config: DataConfig, directory: Path, say: Callable[[str], None]) ->
     if cached := place.find(directory):
         return cached
     examples = reading.read(config)
-    pairs = examples["train"].text_pairs is not None
-    first = examples["train"].limit(rows_to_fit(config, pairs=pairs))
-    tokenizer = run_tokenizer(config, directory, [*first.texts, *(first.text_pairs or [])], say, place)
+    tokenizer = run_tokenizer(config, directory, texts_to_fit(config, examples["train"]), say, place)
     say(f"encoding {sum(map(len, examples.values())):,} examples ...")
     parts = {
         name: CachedSplit(
@@ -80,6 +78,17 @@ def _encoded(config: DataConfig, directory: Path, say: Callable[[str], None]) ->
     encoded = CachedSplits(parts, {"notes": cut_note(parts["train"].rows, config.length)})
     place.store(directory, encoded)
     return encoded
+
+
+def texts_to_fit(config: DataConfig, train: Examples) -> list[str]:
+    """Returns the texts that a tokenizer is fitted on, of pairs both.
+
+    Args:
+      config: the `data` part of the configuration.
+      train: the training set.
+    """
+    part = train.limit(rows_to_fit(config, pairs=train.text_pairs is not None))
+    return [*part.texts, *(part.text_pairs or [])]
 
 
 def _rows(part: Examples) -> Iterable[tuple[str, ...]]:

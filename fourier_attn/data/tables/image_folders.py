@@ -8,7 +8,7 @@ import numpy as np
 
 from fourier_attn import paths
 from fourier_attn.data.examples import Pictures, hold_out
-from fourier_attn.data.image_reading import is_image, read_image
+from fourier_attn.data.image_reading import may_be_image, read_image
 from fourier_attn.data.knobs import DataConfig
 from fourier_attn.data.tables.columns import LIMITS
 from fourier_attn.data.tables.files import ending
@@ -66,7 +66,7 @@ def _folders(folder: Path) -> tuple[str, ...]:
 
 def _is_image(path: Path) -> bool:
     end = ending(path)
-    return path.name[0] != "." and (end in ENDS or (end == "" and path.is_file() and is_image(path)))
+    return path.name[0] != "." and (end in ENDS or (end == "" and path.is_file() and may_be_image(path)))
 
 
 def classes(folder: Path) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ def check(workdir: Path, config: Config) -> None:
 
 
 def check_begun(workdir: Path) -> None:
-    """Refuses to resume a run that was stopped before it wrote config.json, for example while it read data.
+    """Refuses to resume a run that has not written config.json, for example because it still reads data.
 
     Raises: ValueError, because only its command has its configuration.
     """
@@ -55,8 +55,8 @@ def check_begun(workdir: Path) -> None:
         (workdir / name).exists() for name in (LOCK, SELF_PRETRAINED)
     ):
         raise ValueError(
-            f"workdir={workdir} has a run that was stopped before it wrote config.json; to resume it, repeat "
-            "its command, with --config and --workdir"
+            f"workdir={workdir} has a run without config.json; if it was stopped, repeat its command, with "
+            "--config and --workdir"
         )
 
 
