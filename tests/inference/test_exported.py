@@ -198,6 +198,16 @@ def test_a_folder_whose_files_were_changed_is_refused(name: str, tmp_path: Path)
         classify.check_sums(tmp_path)
 
 
+@pytest.mark.parametrize("line", ["{sum} *model.h5", "# sums", "", "{sum}  missing", "{SUM}  model.h5"])
+def test_sums_in_another_form_are_not_those_of_an_export(line: str, tmp_path: Path) -> None:
+    (tmp_path / "model.h5").touch()
+    found = classify.checksum(tmp_path / "model.h5")
+    (tmp_path / "SHA256SUMS").write_text(line.format(sum=found, SUM=found.upper()) + "\n")
+    classify.check_sums(tmp_path, foreign=True)
+    with pytest.raises(ValueError, match="has changed since the export"):
+        classify.check_sums(tmp_path)
+
+
 def test_a_network_gets_its_own_tokenizer_and_classes(toy_run: Path) -> None:
     """Ids beyond the table would be clamped, and labels beyond the classes end in a traceback."""
     found = Predictor.load(toy_run)
