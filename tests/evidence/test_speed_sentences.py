@@ -61,20 +61,18 @@ def test_sentences_on_speed_agree_with_the_measurements() -> None:
     }
     both = [context[f"b8 {n} x {n}", "forward + backward"]["times_faster"] for n in (8, 16, 32)]
     [out] = [row for row in rows("benchmarks/dense-cpu") if row["size"].startswith("out")]
-    fourier = rows("benchmarks/fourier-complex-cpu", what="ours / fftn().real")
     said = {
         "but the two are equal within the range at all sizes.": all(
             row["lowest"] <= 1 <= row["highest"] for row in patches
         ),
-        "both contexts take about the same time with the backward pass.": round(both[0], 1) == 1.0,
-        "On 16 x 16 and 32 x 32 patches, the large context takes 3.0 and 4.7 times as long by the median.": (
-            [round(ratio, 1) for ratio in both[1:]] == [3.0, 4.7]
+        "both contexts take about the same time with the backward pass.": abs(both[0] - 1) < 0.1,
+        "On 16 x 16 and 32 x 32 patches, the large context takes 3.1 and 4.7 times as long by the median.": (
+            [round(ratio, 1) for ratio in both[1:]] == [3.1, 4.7]
         ),
         "and missed this aim at these two sizes, also in the forward pass alone.": (
             min(context[f"b8 {n} x {n}", "forward"]["times_faster"] for n in (16, 32)) > 3
         ),
         "It is slower than Flax's own product": out["highest"] < 1,
-        "its forward pass is": all(row["lowest"] > 1 for row in fourier),
         "At d = 768, these factors are 11 and 42.": [
             growth("fourier, d = 768"),
             growth("attention, d = 768, 12 heads of 64"),
