@@ -14,7 +14,7 @@ import numpy as np
 from absl import flags
 
 from benchmarks.race import SETTING, Step, race, started
-from benchmarks.timing import compare, report
+from benchmarks.timing import compare, report, with_backward
 from fourier_attn import command
 from fourier_attn.ops.attention import attention
 from fourier_attn.ops.fourier import fourier_mix
@@ -45,12 +45,11 @@ def ours(size: tuple[int, ...], passes: str, rate: float) -> Step:
             return fourier_mix(*given)
         return attention(*given, dropout=rate, dropout_key=jax.random.key(0))
 
-    def both(*given: jax.Array) -> Any:
-        y, pull_back = jax.vjp(forward, *given)
-        return y, *pull_back(g)
-
-    compiled = jax.jit(forward if passes == "forward" else both)
-    return lambda: jax.tree.leaves(jax.block_until_ready(compiled(*given)))
+    if passes == "forward":
+        compiled = partial(jax.jit(forward), *given)
+    else:
+        compiled = partial(jax.jit(with_backward(forward, by=tuple(range(len(given))))), g, *given)
+    return lambda: jax.tree.leaves(jax.block_until_ready(compiled()))
 
 
 def theirs(size: tuple[int, ...], passes: str, rate: float, device: str) -> Step:

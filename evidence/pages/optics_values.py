@@ -124,18 +124,13 @@ def processor_energy(results: Results) -> str:
     return spread(_speedup(results, "electronics", name="processor")["joules"], 1e3)
 
 
-def gpu_energy(results: Results) -> str:
-    """Returns the mJ of an example's transforms on an A100 from its specification, with their bounds."""
-    return spread(_speedup(results, "electronics", name="A100")["joules"], 1e3)
-
-
-def gpu_number(results: Results, numbers: int, scale: float) -> str:
+def gpu_joules(results: Results, numbers: int, scale: float) -> str:
     """Returns the energy of Fourier transforms on an A100 from its specification, with its bounds.
 
     Args:
       results: the files of results.
       numbers: how many numbers are transformed.
-      scale: 1e9 for nJ, 1e6 for uJ.
+      scale: 1e9 for nJ, 1e6 for uJ, 1e3 for mJ.
     """
     return spread(_speedup(results, "electronics", name="A100")["joules"], numbers / PROJECTED * scale)
 
@@ -289,10 +284,10 @@ OPTICS_VALUES: dict[str, Callable[[Results], str]] = {
     "electronic-share": lambda results: f"{100 * electronic_share(results):.0f}",
     "energy-chip": chip_energy,
     "energy-cpu": processor_energy,
-    "energy-gpu": gpu_energy,
-    "gpu-number": partial(gpu_number, numbers=1, scale=1e9),
+    "energy-gpu": partial(gpu_joules, numbers=PROJECTED, scale=1e3),
+    "gpu-number": partial(gpu_joules, numbers=1, scale=1e9),
     "gpu-number-measured": measured_gpu_number,
-    "pareto-fnet-gpu": partial(gpu_number, numbers=SEARCHED, scale=1e6),
+    "pareto-fnet-gpu": partial(gpu_joules, numbers=SEARCHED, scale=1e6),
     "frame-moved": moved,
     "pareto-fnet-engine": partial(engine_energy, name="pareto-fnet", scale=1e6),
     "pareto-fnet-cpu": partial(electronic_energy, name="pareto-fnet", scale=1e6),

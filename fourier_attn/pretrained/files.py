@@ -58,10 +58,9 @@ def find(path: str | Path) -> Path:
     """
     path = hub.local(path)
     if path.is_dir():
-        for name in IN_FOLDER:
-            if (path / name).is_file():
-                classify.check_sums(path, foreign=True)
-                return path / name
+        if file := inside(path):
+            classify.check_sums(path, foreign=True)
+            return file
         files = sorted(path.iterdir())
         if pickles := [file for file in files if file.suffix in PICKLES]:
             recognise(pickles[0])  # raises for a pickle; the file may have another format
@@ -79,6 +78,11 @@ def find(path: str | Path) -> Path:
     if not path.is_file():
         raise ValueError(f"{path} is not a file; give a file of weights, or a folder with model.safetensors")
     return path
+
+
+def inside(folder: Path) -> Path | None:
+    """Returns the file of weights in a folder; None: it has none."""
+    return next((folder / name for name in IN_FOLDER if (folder / name).is_file()), None)
 
 
 def read(path: Path) -> Contents:
@@ -240,7 +244,7 @@ def write(path: Path, arrays: Mapping[str, np.ndarray], config: str, format: str
       config: the configuration as JSON.
       format: one of `FORMATS`.
       torch: whether safetensors' metadata say that names and shapes are those of PyTorch.
-    Raises: ValueError for an unknown format or ending, an existing file, and a missing folder.
+    Raises: ValueError for an unknown format or ending, an existing file, and a folder that cannot be made.
     """
     check_choice("format", format, FORMATS)
     ending = keras_hub.SUFFIX if format == "h5" else f".{format}"
@@ -271,18 +275,17 @@ def _write_keras(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def absent(path: Path) -> None:
-    """Checks that `path` can be written.
-
-    Raises: ValueError if it exists, or if its folder does not.
-    """
+    """Checks that `path` is new. Raises: ValueError."""
     paths.check_new(path, "give a new file, or move the existing one")
-    if not path.parent.is_dir():
-        raise ValueError(f"the folder {path.parent} does not exist; create it first")
 
 
 @contextmanager
 def _written(path: Path) -> Iterator[Path]:
     absent(path)
+    try:
+        atomic.make_folder(path.parent)
+    except OSError as error:
+        raise ValueError(f"{path} cannot be written ({error.strerror}); give another file") from error
     with tempfile.TemporaryDirectory(prefix=".", suffix=".tmp", dir=path.parent) as folder:
         temporary = Path(folder) / path.name
         yield temporary

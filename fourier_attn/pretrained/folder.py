@@ -14,7 +14,7 @@ from fourier_attn.config import Config
 from fourier_attn.data.text import KERAS_HUB, SENTENCEPIECE, special, tokenizer_file
 from fourier_attn.inference import classify
 from fourier_attn.model import ModelConfig
-from fourier_attn.pretrained import architecture, keras_hub, read
+from fourier_attn.pretrained import architecture, files, keras_hub, read
 from fourier_attn.pretrained.rewrite import describe as theirs
 
 OURS = "fourier_attn"  # key of the `data` part in config.json
@@ -194,7 +194,7 @@ def load(path: Path) -> tuple[Config, dict[str, Any], Path]:
     Raises: ValueError for any other folder, and for a file that has changed since the export.
     """
     classify.check_sums(path)
-    weights = read(path)
+    weights = read(files.inside(path) or path)
     try:
         part = json.loads((path / "config.json").read_text())[OURS]
         whole = {"data": part, "model": weights.config.to_dict(), "train": {"seeds": 1}}

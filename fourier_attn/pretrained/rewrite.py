@@ -33,7 +33,7 @@ def rewrite(source: str | Path, to: str | Path, mixer: str | None = None, head: 
     to = paths.given(to)
     if to.suffix[1:] not in files.FORMATS:
         raise ValueError(f"to={to} has an unknown ending; end it with .{' or .'.join(files.FORMATS)}")
-    paths.check_new(to, "give a new file, or move the existing one")
+    files.absent(to)
     weights = read(source, mixer, head)
     print(weights.report())
     config, params, format = weights.config, weights.params, to.suffix[1:]
@@ -44,10 +44,6 @@ def rewrite(source: str | Path, to: str | Path, mixer: str | None = None, head: 
         described = keras_hub.describe(config)
     elif format == "safetensors" and architecture.expressible(config, "huggingface"):
         described = {"config.json": describe(config)}
-    try:
-        atomic.make_folder(to.parent)
-    except OSError as error:
-        raise ValueError(f"to={to} cannot be written ({error.strerror}); give another file") from error
     for name in described:
         files.absent(to.parent / name)
     style = save(to, config, params, format)

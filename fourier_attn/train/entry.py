@@ -63,7 +63,7 @@ def run(
 
 
 def _run(config: Config, directory: Path, allow_drift: Iterable[str], tracker: str) -> dict[str, Any]:
-    """Trains as `run` does, whose arguments it takes, without the line that says how to resume."""
+    """Trains like `run`, with the same arguments, but prints nothing on how to resume."""
     # hash before paths become absolute, because machines may have different folders
     same = f"workdir={directory} and {_hash(config)}"
     config = configuration.with_absolute_paths(config)

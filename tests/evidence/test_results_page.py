@@ -209,7 +209,7 @@ def test_the_cheapest_engines_are_described_as_they_are() -> None:
         bits.add(cheapest_engine(rows)["bits"])
         searched.update(row["bits"] for row in rows if "bits" in row)
     said = {
-        "This interval reaches about 1.5 points in each direction.": reaches == {1.5},
+        "The 95 % interval reaches about 1.5 points in each direction.": reaches == {1.5},
         "Both engines have 4-bit converters. The search did not include fewer bits.": (
             bits == {4} and min(searched) == 4
         ),

@@ -285,12 +285,6 @@ def test_further_runs_of_fnet_on_imdb_are_named_with_their_accuracies() -> None:
     agree(page("docs/texts.md"), {"Four more runs of `fnet`": len(files) == 4, ends: True})
 
 
-def t_interval(values: np.ndarray) -> tuple[float, float, float]:
-    """The mean and its 95 % interval by Student's t-distribution."""
-    half = t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5
-    return values.mean(), values.mean() - half, values.mean() + half
-
-
 def test_sentences_on_listops_agree_with_the_results() -> None:
     text = page("docs/texts.md")
     guess = unpack(RESULTS.document(OPERATOR_RULE)["right"])
@@ -363,7 +357,7 @@ def test_sentences_on_listops_agree_with_the_results() -> None:
             guess_loss - max(losses["lambda"]) > 0.03
         ),
         "Their mean loss is 0.052 nats below that of the guess (95 % interval over seeds 0.008 to 0.097, ": (
-            [round(bound, 3) for bound in t_interval(np.array(losses["lambda"]) - guess_loss)]
+            [round(bound, 3) for bound in mean_gain([loss - guess_loss for loss in losses["lambda"]]) or ()]
             == [-0.052, -0.097, -0.008]
         ),
         "also have lower losses than the guess, by more than 0.05 nats.": (
