@@ -22,6 +22,7 @@ from evidence.pages.optics_values import OPTICS_VALUES, cheapest_engine
 from evidence.pages.projected import spread
 from evidence.pages.repeats import largest_change, repeats
 from evidence.pages.skills import guess_by_position, task_knobs
+from evidence.report import glue
 from evidence.report.comparisons import COMPARISONS, decide
 from evidence.report.write import answers
 from evidence.suite.cells import EVERY, MODELS, TWINS
@@ -33,6 +34,7 @@ from evidence.suite.ledger import (
     score,
     without_failures,
 )
+from evidence.suite.pretraining import SCRATCH
 from evidence.suite.skills import NETWORKS
 from evidence.suite.statistics import difference, welch_interval
 from fourier_attn.layers import Attention
@@ -369,17 +371,26 @@ def prediction_counts(results: Results) -> str:
     return f"{', '.join(said[:-1])} and {said[-1]}"
 
 
-def glue_share(results: Results, network: str, control: str = "") -> str:
-    """Returns the share of BERT's GLUE score that a network on WikiText-2 alone has, with its interval.
+def glue_share(results: Results, network: str, bert: str = "bert-wiki-tiny", control: str = "") -> str:
+    """Returns the share of BERT's GLUE score that a network has, with its 95 % interval.
 
     Args:
       results: the files of results.
-      network: name of the network without its size.
+      network: name of the network.
+      bert: name of the BERT that it is compared with.
       control: see `share_of_glue`.
     """
-    judged = share_of_glue(results, f"{network}-wiki-tiny", "bert-wiki-tiny", 1.0, control)
+    judged = share_of_glue(results, network, bert, 1.0, control)
     found = re.search(r"([\d.]+) % of [^()]* (\([^()]*\))", judged.result)
     return f"{found[1]} % {found[2]}" if found else "unknown"
+
+
+def glue_lead(results: Results, task: str, network: str, bert: str) -> str:
+    """Returns by how many points a network is ahead of BERT on a task of GLUE, with the 95 % interval."""
+    groups = published(results.root, "glue")
+    scores = ([100 * glue.score(each) for each in groups[f"{task}-{name}"]] for name in (network, bert))
+    lead, low, high = welch_interval(*scores)
+    return f"{lead:.1f} points ({low:.1f} to {high:.1f})"
 
 
 def mean_perplexity(results: Results, network: str) -> str:
@@ -403,11 +414,16 @@ VALUES: dict[str, Callable[[Results], str]] = {
         f"perplexity-{model.name}": partial(mean_perplexity, network=model.name)
         for model in MODELS["lm_equal"]
     },
-    **{f"glue-share-{name}": partial(glue_share, network=name) for name in ("fnet", "hybrid-3", "random")},
     **{
-        f"glue-share-{name}-zero": partial(glue_share, network=name, control=CONTROL)
+        f"glue-share-{name}": partial(glue_share, network=f"{name}-wiki-tiny")
+        for name in ("fnet", "hybrid-3", "random")
+    },
+    **{
+        f"glue-share-{name}-zero": partial(glue_share, network=f"{name}-wiki-tiny", control=CONTROL)
         for name in ("fnet", "hybrid-3")
     },
+    "glue-share-scratch": partial(glue_share, network=SCRATCH, bert="bert-mini"),
+    "glue-stsb-lead": partial(glue_lead, task="stsb", network="fnet-wiki-tiny", bert="bert-wiki-tiny"),
     "prediction-counts": prediction_counts,
     "faster-fourier": faster("benchmarks/fourier-complex-cpu", "ours / fftn", "forward"),
     "faster-fourier-backward": faster("benchmarks/fourier-complex-cpu", "ours / fftn", BOTH),

@@ -157,7 +157,7 @@ def costs(groups: Groups, joules: Mapping[str, float]) -> Figure:
     places = {
         "core-hours, least": {name: least_core_hours(groups[name]) for name in order},
         "parameters, millions": {name: groups[name][0]["parameters"] / 1e6 for name in order},
-        "energy, J": joules,
+        "energy per example, J": joules,
     }
     shown = {label: values for label, values in places.items() if any(values.values())}
     figure = style.figure(height=max(0.2 * len(order) + 0.7, 1.6))

@@ -114,7 +114,7 @@ READING = """
   models. Dashed lines are training. The number of seeds is in brackets.
 - **Costs.** The first panel has the mean score, its 95 % interval, and a red tick per seed. An arrow means
   that the interval is wider than the axis. A single seed has no interval. The other panels have the costs of
-  the same model.
+  the same model. The energy of an engine is an estimate for one example, with typical components.
 - **Core-hours** are from the fastest seed, because other work on the machine makes training slower. With more
   seeds, the minimum is lower. One core-hour is 3,600 seconds on one core. Core-hours are unknown if a process
   was killed in every seed, and for networks that were trained on a GPU.

@@ -51,7 +51,16 @@ def test_sentences_on_the_network_without_pretraining_agree_with_the_results() -
         network: np.array([[glue.score(each) for each in groups[f"{task}-{network}"]] for task in GLUE])
         for network in (SCRATCH, "fnet-mini")
     }
-    share = glue.seed_means(groups, SCRATCH).mean() / glue.seed_means(groups, "bert-mini").mean()
+    means = (np.log(glue.seed_means(groups, network)) for network in (SCRATCH, "bert-mini"))
+    low = np.exp(welch_interval(*means))[1]
+    tokenizers = {
+        network: {each["fingerprints"]["tokenizer"] for task in GLUE for each in groups[f"{task}-{network}"]}
+        for network in scores
+    }
+    dates = [
+        [each["date"] for task in GLUE for each in groups[f"{task}-{network}"]]
+        for network in ("bert-mini", "hybrid-mini", SCRATCH)
+    ]
     before, after = (scores[network] for network in (SCRATCH, "fnet-mini"))
     apart = {task: ours.min() > theirs.max() for task, ours, theirs in zip(GLUE, after, before, strict=True)}
     stsb = list(GLUE).index("stsb")
@@ -62,7 +71,12 @@ def test_sentences_on_the_network_without_pretraining_agree_with_the_results() -
     agree(
         page("docs/fnet.md"),
         {
-            "has 98 % of the mean of `bert-mini`": round(100 * share) == 98,
+            "reaches 92 % of this BERT's score without any pre-training, but not 97 %.": 0.92 < low < 0.97,
+            "planned and trained when the scores of size mini were known": max(*dates[0], *dates[1])
+            < min(dates[2]),
+            "It has its own tokenizers, fitted to the texts of each task": not (
+                tokenizers[SCRATCH] & tokenizers["fnet-mini"]
+            ),
             "Only on STS-B is the pre-trained `fnet-mini` clearly better": [
                 task for task in GLUE if apart[task]
             ]
@@ -102,6 +116,31 @@ def test_sizes_of_pretrained_networks_agree_with_their_cells() -> None:
     )
 
 
+def test_the_two_settings_of_pretraining_are_those_of_their_cells() -> None:
+    networks, tuned = published(ROOT, "pretrain"), published(ROOT, "glue")
+    settings = {
+        wiki: {
+            (
+                read.data.length,
+                read.train.epochs,
+                read.optim.warmup_steps,
+                EVERY[tuned[f"sst2-{name}"][0]["cell"]].read().data.length,
+            )
+            for name, (cell,) in networks.items()
+            if on_wikitext(name) == wiki
+            for read in [EVERY[cell["cell"]].read()]
+        }
+        for wiki in (True, False)
+    }
+    agree(
+        page("docs/fnet.md"),
+        {
+            "| WikiText-2 | 64 tokens | 3 | 4,569 | 100 | 64 |": settings[True] == {(64, 3, 100, 64)},
+            "WikiText-2 | 128 tokens | 1 | 4,639 | 500 | 128 |": settings[False] == {(128, 1, 500, 128)},
+        },
+    )
+
+
 def test_sentences_on_pretrained_networks_agree_with_the_results() -> None:
     networks, tasks = published(ROOT, "pretrain"), published(ROOT, "glue")
     accuracy = {name: score(cell) for name, (cell,) in networks.items()}
@@ -111,13 +150,27 @@ def test_sentences_on_pretrained_networks_agree_with_the_results() -> None:
         assert {each["test"]["examples"] for each in cells} == {1821}
         return mean(each["test"]["accuracy"] for each in cells)
 
+    def apart(task: str) -> bool:
+        scores = (
+            [glue.score(each) for each in tasks[f"{task}-{name}-wiki-tiny"]] for name in ("fnet", "bert")
+        )
+        _, low, high = welch_interval(*([value for value in each if value == value] for each in scores))
+        return not low < 0 < high
+
     means = {name: on_test(list(tasks[f"sst2-{name}"])) for name in NETWORKS}
     fnet = list(published(ROOT, "sst2")["fnet"])
+    wiki = {name: cell["test"]["sop_accuracy"] for name, (cell,) in networks.items() if on_wikitext(name)}
     most = max(means, key=means.__getitem__)
     size = parameters(EVERY[fnet[0]["cell"]].read())
     agree(
         page("docs/fnet.md"),
         {
+            "The hybrid hardly does (52 %, one seed). FNet and `random` do not.": (
+                round(100 * wiki["hybrid-3-wiki-tiny"]) == 52
+                and max(wiki["fnet-wiki-tiny"], wiki["random-wiki-tiny"]) < 0.505
+            ),
+            "On the other tasks, the interval contains zero.": [task for task in GLUE if apart(task)]
+            == ["stsb"],
             "it does not train at 0.001 or 0.0005 either": max(accuracy[name] for name in berts) < TRAINED
             and {RATES["bert"], RATES["bert-half"]} == {"1e-3", "5e-4"},
             "but none is better than a smaller one without pre-training": max(means.values()) < on_test(fnet)

@@ -76,6 +76,32 @@ def test_the_warm_up_of_the_trials_is_that_of_their_configurations() -> None:
         assert last / peak == pytest.approx(1 / (steps - 100), rel=1e-3)
 
 
+def test_the_engines_of_small_networks_are_those_of_their_cells() -> None:
+    groups = published(ROOT, "1")
+    engines = {
+        name: EVERY[groups[f"{name}-engine"][0]["cell"]].read().model.mixer.engine
+        for name in ("fnet", "circular-3x3", "lambda")
+    }
+
+    def engine(name: str) -> tuple[tuple[int, int], str, float]:
+        return engines[name].shape, engines[name].modulator.kind, engines[name].frame_rate_hz
+
+    bits = {
+        (each.modulator.dac_bits_amp, each.modulator.dac_bits_phase, each.receiver.adc_bits)
+        for each in engines.values()
+    }
+    said = {
+        "words. Its engine has 8 x 8 pixels, with electro-optic modulators at 1 GHz.": engine("fnet")
+        == ((8, 8), "electro_optic", 1e9),
+        "words. Its engine has 5 x 5 pixels, with thermo-optic modulators at 1 kHz.": engine("circular-3x3")
+        == ((5, 5), "thermo_optic", 1e3),
+        "words. Its engine has 11 x 11 pixels, with electro-optic modulators at 1 GHz.": engine("lambda")
+        == ((11, 11), "electro_optic", 1e9),
+        "All converters have 8 bits.": bits == {(8, 8, 8)},
+    }
+    agree(page("docs/texts.md"), said)
+
+
 def test_the_compute_of_the_language_models_agrees_with_their_cells() -> None:
     groups = published(ROOT, "lm_equal")
     tables = [each for group in groups.values() for each in group]
@@ -84,6 +110,12 @@ def test_the_compute_of_the_language_models_agrees_with_their_cells() -> None:
     windows = {int(each["fingerprints"]["data"]["train"].split()[0]) for each in tables}
     tokens = {round(128 * number / 1e6, 1) for number in windows}
     sizes = {(c.data.batch, c.data.length) for c in configs.values()}
+    mixers = [c.model.mixer for c in configs.values()]
+    heads = {
+        (mixer.name, mixer.heads, mixer.get("head_width"))
+        for mixer in mixers
+        if mixer.name in ("attention", "circular")
+    }
     steps = {
         kind: {training_steps(each) for each in tables if each["model"].startswith(kind)}
         for kind in ("causal", "masked")
@@ -92,6 +124,8 @@ def test_the_compute_of_the_language_models_agrees_with_their_cells() -> None:
     said = {
         "which has 3.0 million tokens with our tokenizer.": tokens == {3.0},
         "With batches of 16 windows": sizes == {(16, 128)},
+        "Attention has four heads of width 32. Circular attention has eight heads of width 128.": heads
+        == {("attention", 4, "split"), ("circular", 8, None)},
         "takes 1,452 steps for next-token models and 1,475 for masked models": steps
         == {"causal": {1452}, "masked": {1475}},
         f"The {len(trials)} trials took {core_hours_of(trials):.1f} core-hours, "
