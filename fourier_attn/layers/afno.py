@@ -21,8 +21,8 @@ class AFNO(OnEngine):
 
         y = irfft(shrink(W_2 relu(W_1 rfft(x) + b_1) + b_2)) + x
 
-    The transforms run over tokens. `+ x` belongs to the published layer. A block adds the layer's input once
-    more. Nothing depends on the number of tokens.
+    The transforms run over tokens and are orthonormal. `+ x` belongs to the published layer. A block adds the
+    layer's input once more. Nothing depends on the number of tokens.
 
         >>> layer, x = AFNO(blocks=2), jnp.ones((1, 4, 8))
         >>> layer.apply(layer.init(jax.random.key(0), x), x).shape

@@ -50,6 +50,7 @@ class CircularAttention(OnEngine):
       method: "literal" computes three correlations; "fused" uses an exact identity: all heads share
         the tokens as keys and values, see `fourier_attn.ops.circular.circular_attention`; "auto" chooses by
         d. Default "auto".
+      implementation: "xla" or "rows", see `fourier_attn.ops.attention.shared_attention`. Default "xla".
       engine: optical engine that computes the three projections from one transform of each token. With an
         engine the method is "literal", because noise comes between correlation and product. Two
         neighbouring tokens, including padding, share a pass and its scale, so the error of one depends on the
@@ -69,6 +70,7 @@ class CircularAttention(OnEngine):
     causal: bool = False
     combine_heads: str = "sum"
     method: str = how_computed("auto")
+    implementation: str = how_computed("xla")
     dtype: jnp.dtype = not_an_option(jnp.dtype("float32"))
 
     has_step: ClassVar[bool] = True  # see `fourier_attn.layers.cache`
@@ -89,6 +91,7 @@ class CircularAttention(OnEngine):
         taps = tuple(self.kernel or axes)
         check_causal(self)
         check_choice("combine_heads", self.combine_heads, ("sum", "project"))
+        check_choice("implementation", self.implementation, ("xla", "rows"))
         if self.heads < 1 or len(taps) != len(axes) or min(taps) < 1:
             raise ValueError(
                 f"heads={self.heads} and kernel={taps} must be positive, kernel with {len(axes)} axes"
@@ -118,13 +121,15 @@ class CircularAttention(OnEngine):
                 causal=self.causal,
                 combine_heads="sum" if self.combine_heads == "sum" else "none",
                 method=self.method,
+                implementation=self.implementation,
             )
         else:
             filters = jnp.concatenate(kernels)
             projected = optical_circular_correlate(
                 x, filters, engine, key, shape=image, boundary=self.boundary, prefer=self.prefer
             )
-            y = attention(*jnp.split(projected, 3, axis=-2), mask=mask)
+            heads = jnp.split(projected, 3, axis=-2)
+            y = attention(*heads, mask=mask, implementation=self.implementation)
             y = y.sum(axis=-2) if self.combine_heads == "sum" else y
         if self.combine_heads == "sum":
             return y
@@ -137,7 +142,7 @@ class CircularAttention(OnEngine):
         query, key, value = jnp.split(projected, 3, axis=-2)
         keys, values = keep(self, "keys", key, cursor), keep(self, "values", value, cursor)
         if cursor.place is None:
-            y = attention(query, key, value, mask=mask, causal=True)
+            y = attention(query, key, value, mask=mask, causal=True, implementation=self.implementation)
         else:
             y = attend_step(query[:, 0], keys, values, cursor.place)[:, None]
         return y.sum(axis=-2) if self.combine_heads == "sum" else y

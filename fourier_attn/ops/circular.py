@@ -8,9 +8,9 @@ Let $C_w$ be the matrix that correlates a token with the kernel w. Then, for tok
 so that all heads share the tokens as keys and values, for every boundary. For the circular one the C are
 diagonal in the Fourier basis: tokens are transformed once, filtered by $conj(W_q) W_k$ for each head,
 attended to there, since the basis is orthonormal, filtered by $conj(W_v)$, summed over heads and transformed
-back once. It follows that query and key kernels act only through their cross-correlation: shifting both
-alike, or moving phase from one to the other, changes nothing. The identity holds only without a bias,
-normalisation or noise between correlation and product.
+back once. It follows that query and key kernels act only through their cross-correlation: the same phase on
+both, such as the same shift, or a gain that is moved from one to the other, changes nothing. The identity
+holds only without a bias, normalisation or noise between correlation and product.
 """
 
 import math
@@ -265,6 +265,7 @@ def circular_attention(
     """
     axes = signal_axes(x.shape, query.shape, shape, boundary)
     _check_attention(x, (query, key, value), mask, combine_heads, method)
+    check_choice("implementation", implementation, ("xla", "rows"))
     *lead, t, d = x.shape
     tokens = x.reshape(math.prod(lead), t, d)
     if mask is not None:

@@ -1,5 +1,6 @@
 """A text continued token by token gets what the whole network gives it, for every causal mixer."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -8,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import array, drawn, normal
+from conftest import ROOT, array, drawn, normal
 
 from fourier_attn import config, model
 from fourier_attn.layers.cache import Cursor
@@ -99,6 +100,44 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_continued_text_is_the_whole_one(case: str) -> None:
     """Prompts of several lengths in one batch, padded: float32 sums of values near 1, by other ways."""
     check(network(*CASES[case]), 2e-5)
+
+
+COSTS: dict[str, tuple[str, dict[str, Any], Callable[..., float]]] = {  # formula on the page -> n, d -> it
+    "$2 n h d + 4 h d^2$": ("attention", {"heads": 2}, lambda n, d: 4 * n * d + 8 * d**2),
+    "$2 n h k + 4 h d k$": (
+        "attention",
+        {"heads": 4, "head_width": "split"},
+        lambda n, d: 2 * n * d + 4 * d**2,
+    ),
+    "$d (h k + k u + v u) + 3 k v u + h k (v u + r u) + h r u v$": (
+        "lambda",
+        {"heads": 2, "k": 8, "u": 2, "context": 5},
+        lambda n, d: d * (16 + 16 + d) + 3 * 8 * d + 16 * (d + 10) + 10 * d,  # v u = d
+    ),
+    "$n d + d^2$": ("linear", {}, lambda n, d: n * d + d**2),
+    "| `long_conv` | the tokens | $n d$ | $n d$ |": ("long_conv", {}, lambda n, d: n * d),
+    "$r d$ for r taps | $r d$ |": ("token_conv", {"taps": 16}, lambda n, d: 16 * d),
+}
+
+
+@pytest.mark.parametrize("formula", COSTS)
+def test_the_page_says_how_much_a_step_costs(formula: str) -> None:
+    """Multiply-adds are half of the compiler's operations, up to its softmax, norms and sums."""
+    assert formula in (ROOT / "docs" / "mixers.md").read_text()
+    name, fields, cost = COSTS[formula]
+    n, d = 256, 64
+    layer = model.MIXERS[name](
+        **{"causal": True, **({"length": n} if name in ("lambda", "linear", "long_conv") else {}), **fields}
+    )
+    x, prompt = normal(1, 1, d), Cursor(n)
+    params = layer.init(jax.random.key(0), x)
+    _, cache = layer.apply(params, x, cursor=prompt, mutable="cache")
+
+    def step(cache: Any, x: jax.Array) -> Any:
+        return layer.apply({**params, **cache}, x, cursor=Cursor(n, jnp.array([7])), mutable="cache")
+
+    found = jax.jit(step).lower(cache, x).compile().cost_analysis()["flops"] / 2
+    assert 0.9 < found / cost(n, d) < 1.3
 
 
 def test_every_causal_mixer_is_tried() -> None:

@@ -1,6 +1,7 @@
 """Forward mode and second derivatives: every op has them, or says by name what to do instead."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ from conftest import normal
 from jax.sharding import PartitionSpec as P
 from test_arguments import OPS, arguments, kinds
 
+from fourier_attn.model import MIXERS
 from fourier_attn.ops.attention import attention
 from fourier_attn.ops.blockwise_attention import attend
 from fourier_attn.ops.fourier import fourier_mix
@@ -152,6 +154,28 @@ def test_a_refused_derivative_names_the_op_and_the_way_around(name: str, compile
         derivative = DERIVATIVES[name](function)
         with pytest.raises(TypeError, match="attention has .* pass implementation='rows'"):
             (jax.jit(derivative) if compiled else derivative)(normal(1, 3, 1, 2))
+
+
+@pytest.mark.parametrize("name", MIXERS)
+def test_every_mixer_has_all_derivatives_or_an_option_that_has_them(name: str) -> None:
+    x = normal(1, 4, 8)
+    sizes = {"length": 4} if "length" in MIXERS[name].__dataclass_fields__ else {}
+
+    def mixed(**options: Any) -> Callable[[jax.Array], jax.Array]:
+        layer = MIXERS[name](**sizes, **options)
+        return partial(layer.apply, layer.init(jax.random.key(0), x))
+
+    def derivatives(function: Callable[[jax.Array], jax.Array]) -> list[jax.Array]:
+        slope = jax.grad(lambda x: jnp.sum(jnp.sin(function(x))))
+        return [jax.jvp(function, (x,), (x,))[1], jax.jvp(slope, (x,), (x,))[1]]
+
+    function = mixed()
+    if name in ("attention", "circular"):
+        with pytest.raises(TypeError, match="pass implementation='rows'"):
+            derivatives(function)
+        plain, function = function, mixed(implementation="rows")
+        np.testing.assert_allclose(function(x), plain(x), atol=1e-5)
+    assert all(jnp.isfinite(each).all() for each in derivatives(function))
 
 
 @pytest.mark.parametrize(

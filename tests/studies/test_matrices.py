@@ -7,7 +7,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from conftest import drawn, normal, run_here
+from conftest import ROOT, drawn, normal, run_here
 
 from evidence.pages import inside
 from evidence.pages.markdown import Results
@@ -98,6 +98,18 @@ def test_what_is_known_of_a_layer_is_measured(name: str, facts: dict) -> None:
     assert row["power_of_t"] == pytest.approx(
         {"fc": 2, "attention": 1.6, "fourier": 1.3, "global_filter": 1.2}.get(name, 1), abs=0.4
     )
+
+
+def test_published_rows_are_those_of_the_present_layers() -> None:
+    """A layer with another initial value needs `python -m fourier_attn.studies.inside.matrices` again."""
+    rows = {row["layer"]: row for row in Results(ROOT).document("studies/matrices")["rows"]}
+    x = matrix_layers.example(matrix_layers.T, matrix_layers.D)
+    assert rows.keys() == matrix_layers.LAYERS.keys()
+    for name, make in matrix_layers.LAYERS.items():
+        layer = make(matrix_layers.T)
+        function = matrices.of_tokens(layer, layer.init(jax.random.key(0), x[None]))
+        for kind, found in matrices.symmetries(function, x).items():
+            assert found == pytest.approx(rows[name][kind], rel=1e-2, abs=1e-6), (name, kind)
 
 
 LITERAL = {  # the forms that `auto` does not choose at this size
