@@ -402,8 +402,8 @@ def test_sentences_on_listops_agree_with_the_results() -> None:
             and max(scores.values()) < limit
         ),
         "Its z is 3.26.": round(later["attention", 1], 2) == 3.26,
-        "correction for the 31 networks with and without self-pretraining, z must be above 3.15.": (
-            len(later) + len(scores) == 31 and round(limit, 2) == 3.15
+        "correction for the 32 networks with and without self-pretraining, z must be above 3.16.": (
+            len(later) + len(scores) == 32 and round(limit, 2) == 3.16
         ),
         "the mean accuracy over three seeds is 1.1 points above that of the guess.": len(found) == 3
         and round(100 * found.mean(), 1) == 1.1,
@@ -430,7 +430,7 @@ def test_sentences_on_listops_agree_with_the_results() -> None:
     agree(text, said)
     agree(
         page("docs/evidence.md"),
-        {"only one of 31 networks is significantly more accurate than a [guess": all(said.values())},
+        {"only one of 32 networks is significantly more accurate than a [guess": all(said.values())},
     )
 
 
@@ -479,22 +479,21 @@ def test_sentences_on_the_runs_of_listops_agree_with_the_results() -> None:
         page("docs/texts.md"),
         {
             "Some runs were trained on CPUs and others on a GPU, so a gain also includes": both,
-            "So far, FNet, lambda layers and `identity` are finished, with three seeds each.": (
-                seeds == {"fnet": 3, "identity": 3, "lambda": 3, "attention": 2, "circular-1d": 2}
+            "So far, all of them have three seeds, except attention, which has two:": (
+                seeds == {"fnet": 3, "identity": 3, "lambda": 3, "attention": 2, "circular-1d": 3}
             ),
             "**Attention** loses 0.30 points with seed 0 and gains 1.90 points with seed 1": [
                 round(100 * gain, 2) for gain in gains_by_seed(*sides["attention"])
             ]
             == [-0.30, 1.90],
-            "**Circular attention** loses 0.10 and 0.05 points.": [
-                round(100 * gain, 2) for gain in gains_by_seed(*sides["circular-1d"])
-            ]
-            == [-0.10, -0.05],
-            "perplexities are 13.04 and 13.06, and `identity`, which uses no context, has 13.13.": [
+            "**Circular attention** changes by 0.10 points or less with each seed.": all(
+                abs(round(100 * gain, 2)) <= 0.10 for gain in gains_by_seed(*sides["circular-1d"])
+            ),
+            "perplexities are 13.04 and 13.05, and `identity`, which uses no context, has 13.13.": [
                 round(mean(each["self_pretrained"]["perplexity"] for each in pretrained[model]), 2)
                 for model in ("attention", "circular-1d", "identity")
             ]
-            == [13.04, 13.06, 13.13],
+            == [13.04, 13.05, 13.13],
             "FNet and lambda layers are below 12.5.": all(
                 each["self_pretrained"]["perplexity"] < 12.5
                 for model in ("fnet", "lambda")
