@@ -182,7 +182,9 @@ def joint_transform(
 ) -> JointTransform:
     """Returns the terms in the output plane of a joint transform correlator, as they are detected.
 
-        c = F |F j|^2,   j = x + (w moved by p)
+        c = sqrt(N) F |F j|^2,   j = x + (w moved by p)
+
+    F is the orthonormal transform of a lens over N pixels.
 
     Args:
       x, kernel, engine, key, boundary: as in `joint_transform_correlate`.

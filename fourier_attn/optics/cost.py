@@ -88,10 +88,10 @@ def energy(
 
     A second bank of modulators holds an array of its own in `factors` of the frames, and is sent and writes
     those that change. Heaters and electro-optic modulators keep a value that does not change, so that it
-    takes no E_mod. With a driver's voltage, E_mod of an electro-optic modulator is $C V^2 / 4$ for the swing
-    V, that of random bits on its capacitance C. Mirrors that are on or off make b bit of $2^b - 1$ patterns,
-    each of them written with one bit, and again in each pass. Where patterns take longer than $1 / f$, T is
-    their time.
+    takes no E_mod. With a driver's voltage, E_mod of an electro-optic modulator is $C V^2 / 2$ for the swing
+    V and its capacitance C, since half of the values that change rise. Mirrors that are on or off make b bit
+    of $2^b - 1$ patterns, each of them written with one bit, and again in each pass. Where patterns take
+    longer than $1 / f$, T is their time.
 
     o is the passes of calibration for each pass of work (`fourier_attn.optics.drift.recalibration`). The M
     steps of the reference's phase and the K averages look at the array that is there, so that it is written
@@ -164,7 +164,7 @@ def _switching_j(engine: Engine, one: Frame, prices: Prices) -> float:
         return len(one.writers) * prices[f"{one.modulator}.write_j"]
     one_sign = engine.modulator.encode in ("complex", "amplitude")
     swings = [volts if one_sign and name == "dac_bits_amp" else 2 * volts for name in one.writers]
-    return sum(prices["electro_optic.capacitance_f"] * swing**2 / 4 for swing in swings)
+    return sum(prices["electro_optic.capacitance_f"] * swing**2 / 2 for swing in swings)
 
 
 def conversion_j(kind: str, bits: Number, prices: Prices, rate_hz: Number = 0.0) -> float:

@@ -232,7 +232,7 @@ def photons_per_mac(engine: Engine, level: float | None = None) -> tuple[float, 
         >>> from fourier_attn.optics import preset
         >>> signal, reference = photons_per_mac(preset("chip_11x11"))
         >>> f"{signal:.0f} and {reference:.0f}"
-        '271 and 8159'
+        '271 and 8156'
 
     Args:
       engine: the engine, with light; no wavelength is needed.

@@ -1,9 +1,9 @@
 """Rails: signed and complex numbers through modulators and detectors that know no sign.
 
 Modulators that write amplitudes from 0 need two passes for a signed array, one for each *rail*. A correlation
-is linear in both arrays, so that it is a sum over pairs of rails:
+is linear in the input and antilinear in the kernel, so that it is a sum over pairs of rails:
 
-    x = sum_i s_i x_i,   w = sum_j t_j w_j,   y = sum_{i, j} s_i t_j sqrt(I[i, j])
+    x = sum_i s_i x_i,   w = sum_j t_j w_j,   y = sum_{i, j} s_i conj(t_j) sqrt(I[i, j])
 
 Here $I[i, j]$ is the intensity for rail i of x and rail j of w. No rail has a negative number, and neither
 has the field at the detectors, so that the field is the root of the intensity.

@@ -7,12 +7,13 @@ detectors, seen through the lens, $sqrt(s) sinc(s x - n)$. So the light goes thr
     R[m, n] = sqrt(s) sinc(n - s m) for s <= 1,    R[m, n] = sinc(n / s - m) / sqrt(s) for s > 1
 
 which is the overlap of the two. It never amplifies, and what has no overlap is lost. For light in the middle
-of the aperture the result is the plain sum:
+of the aperture and detectors with $|s k| < N / 2$, the result is the plain sum:
 
     y[k] = sqrt(s / N) sum_m x[m] exp(-2 pi i s k m / N)
 
-For light at its edge it is not: that sum can amplify, since it counts light twice where two detectors see the
-same frequency.
+Detectors further out see another diffraction order and read nearly nothing. For light at the edge of the
+aperture the result is another one: that sum can amplify, since it counts light twice where two detectors see
+the same frequency.
 
 A wavelength that is not the design's has the same effect, with $s = lambda0 / lambda$.
 

@@ -115,8 +115,8 @@ class Modulator:
     )
     compensated: bool = parameter(
         False,
-        "corrects drives for the known leak of a finite extinction ratio: amplitudes "
-        "above the leak are written exactly, smaller ones as closely as possible",
+        "corrects drives for the known leak of a finite extinction ratio: with a phase shifter, amplitudes "
+        "above the leak are written exactly; all other numbers are written as closely as possible",
         kind="flag",
         static=True,
     )
@@ -125,8 +125,8 @@ class Modulator:
         "amplitude noise of each pixel, drawn in each pass, relative to its amplitude"
     )
     drive_noise_rms: float | None = noise(
-        "noise of the drive of the Mach-Zehnder modulators, drawn in each pass; the "
-        "amplitude a gets this times $sqrt(1 - a^2)$, most at the null",
+        "noise of the drive of the Mach-Zehnder modulators, drawn in each pass: of half the phase between "
+        "the arms, pi sigma_V / (2 v_pi); the amplitude a gets this times $sqrt(1 - a^2)$, most at the null",
         unit="rad",
     )
     thermal_crosstalk: float | None = parameter(
