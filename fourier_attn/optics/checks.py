@@ -30,8 +30,9 @@ def check(group: Any, signed: Collection[str] = ()) -> None:
       signed: names of the converters whose numbers have a sign, which takes one bit more.
     Raises: ValueError.
     """
-    for name, _, value in parameters(group):
-        object.__setattr__(group, name, _plain(value))
+    for name, parameter, value in parameters(group):
+        row = parameter.kind in ROWS and isinstance(value, np.ndarray) and value.ndim == 1
+        object.__setattr__(group, name, _plain(tuple(value) if row else value))
     check_words(group)
     for name, parameter, value in parameters(group):
         optional = _default(group, name) is None
@@ -45,6 +46,7 @@ def check(group: Any, signed: Collection[str] = ()) -> None:
             CHECKS[parameter.kind](name, value, parameter)
 
 
+ROWS = ("pair", "row")  # kinds of parameters that are several numbers
 MOST_LEVELS = 16  # bits of a converter whose levels are listed one by one
 
 
@@ -72,7 +74,13 @@ def check_converter(group: Any, bits: str, names: tuple[str, ...]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Converts numbers of any library, pairs and shapes of them to Python's; returns all else as it is."""
+    """Converts numbers of any library, pairs and shapes of them to Python's; returns all else as it is.
+
+    An array of NumPy without axes is a number. With one axis it may be a pair or a row, or a batch of engines
+    in a transformation.
+    """
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
     if type(value) is tuple:
         return tuple(_plain(part) for part in value)
     if isinstance(value, np.bool_):

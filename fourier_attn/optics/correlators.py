@@ -164,10 +164,10 @@ def matched_filter(
     w = spectrum(widen(kernel), engine)
     size = jnp.abs(w)
     if kind == "phase":
-        return jnp.where(size > 0, w / jnp.where(size > 0, size, 1.0).astype(w.dtype), 1.0)
+        return jnp.where(size == 0, 1.0, w / jnp.where(size == 0, 1.0, size).astype(w.dtype))
     largest = jnp.max(size, axis=(-2, -1), keepdims=True)
     w = size if kind == "amplitude" else w
-    return w / jnp.where(largest > 0, largest, 1.0).astype(w.dtype)
+    return w / jnp.where(largest == 0, 1.0, largest).astype(w.dtype)
 
 
 @jax.named_scope(SCOPE)

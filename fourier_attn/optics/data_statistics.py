@@ -64,7 +64,8 @@ def measure_data(x: Num[Array, "n1 n2 n3"], engine: Engine) -> DataStatistics:
         raise ValueError(f"slices={engine.slices} writes digits of numbers; use engine.replace(slices=1)")
     field = _written(x, engine)
     amplitude = np.abs(field)
-    phase = np.angle(_written(x, engine.replace(dac_bits_amp=None))) % (2 * np.pi)  # in the dark, too
+    exact = {"dac_bits_amp": None, "dac_inl_lsb": None, "dac_dnl_lsb": None}
+    phase = np.angle(_written(x, engine.replace(**exact))) % (2 * np.pi)  # in the dark, too
     phase = np.where(phase > 2 * np.pi - SAME, 0.0, phase)  # below 0 by rounding
     values = {"dac_bits_amp": amplitude, "dac_bits_phase": np.exp(1j * phase)}
     if engine.modulator.encode in ("signed", "amplitude"):

@@ -126,7 +126,9 @@ def _send_back(g: Array, engine: Engine, key: Key) -> Array:
     free = {"dac_range": "auto", "adc_range": "auto"}  # cotangents have a size of their own
     free |= {"encode": "complex", "kind": None}  # and phases
     back = engine.whole_field().replace(backward="model", **free)
-    return _pass(g, None, back, None if key is None else jax.random.fold_in(key, 1))
+    y = _pass(g, None, back, None if key is None else jax.random.fold_in(key, 1))
+    lit = jnp.any(g != 0, axis=(-2, -1), keepdims=True)  # a cotangent of zeros has no size: it is not sent
+    return jnp.where(lit, y, jnp.zeros((), y.dtype))
 
 
 _steered.defvjp(lambda *arguments: (_steered(*arguments), arguments), _steered_backward)

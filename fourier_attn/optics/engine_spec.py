@@ -18,6 +18,7 @@ from fourier_attn.optics.device_file import complex_array, read_device
 from fourier_attn.optics.engine_rules import check_together
 from fourier_attn.optics.parameter import (
     TINY,
+    ByContent,
     Parameter,
     choice,
     measured,
@@ -32,8 +33,8 @@ SCOPE = "emulated_optics"  # name scope of what an engine emulates, which `fouri
 
 
 @no_type_check  # transformations put other things than numbers into the leaves
-@dataclasses.dataclass(frozen=True)
-class Engine:
+@dataclasses.dataclass(frozen=True, eq=False)
+class Engine(ByContent):
     """Describes a Fourier-optical engine; parameters that are None are ideal or off. `Engine()` is exact.
 
     Bits and modes are static; strengths (all floats) and the device's seed are leaves of a pytree, so that

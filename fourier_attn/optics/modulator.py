@@ -297,7 +297,7 @@ def _direction(u: Array, drive: Array, modulator: Modulator, delta: Array | None
         u = u * jax.lax.complex(drive, -delta * jnp.sqrt(jnp.maximum(1 - drive**2, 0.0)))
     if modulator.dac_bits_phase is None and modulator.drive_v is None and jnp.iscomplexobj(u):
         size = modulus(u)
-        return jnp.where(size > 0, u * (1 / jnp.where(size > 0, size, 1.0)).astype(u.dtype), 1.0)
+        return jnp.where(size == 0, 1.0, u * (1 / jnp.where(size == 0, 1.0, size)).astype(u.dtype))
     phase = quantise_phase(angle(u), modulator.dac_bits_phase, modulator.dac_rounding, key)
     most = _most(modulator, phase.dtype)
     return phasor(phase if most is None else jnp.clip(phase, -most, most))
@@ -319,7 +319,7 @@ def _follow(
 
 @_follow.defjvp
 def _follow_jvp(smooth, primals, tangents):
-    return primals[0], jax.jvp(smooth, primals[1:], tangents[1:])[1]
+    return _follow(smooth, *primals), jax.jvp(smooth, primals[1:], tangents[1:])[1]
 
 
 def _smooth(
@@ -368,8 +368,8 @@ def _within_compensated(field: Array, wanted: Array, delta: Array, most: Array) 
 def _polar(u: Array) -> tuple[Array, Array]:
     """Returns size and direction of each number."""
     size = modulus(u)
-    direction = u * (1 / jnp.where(size > 0, size, 1.0)).astype(u.dtype)
-    return size, as_complex(jnp.where(size > 0, direction, 1.0))
+    direction = u * (1 / jnp.where(size == 0, 1.0, size)).astype(u.dtype)
+    return size, as_complex(jnp.where(size == 0, 1.0, direction))
 
 
 @_polar.defjvp

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
+from jax.core import Tracer
 
 TINY, LARGEST = 1e-30, 1e30  # mean "positive" and "finite" in ranges
 KEY = "parameter"  # of the metadata
@@ -113,14 +115,49 @@ def noise(text: str, unit: str = "", power: int = 1) -> Any:
     return parameter(None, text, unit=unit, least=0, noise_power=power)
 
 
+class ByContent:
+    """Compares and hashes dataclasses by their fields, and measured arrays in them by their numbers."""
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(same(one, two) for one, two in zip(_values(self), _values(other), strict=True))
+
+    def __hash__(self) -> int:
+        return hash(tuple(_content(value) for value in _values(self)))
+
+
+def _values(group: Any) -> list[Any]:
+    return [getattr(group, field.name) for field in dataclasses.fields(group)]
+
+
+def same(one: Any, other: Any) -> bool:
+    """Says whether two values of a parameter are equal; traced arrays equal only themselves."""
+    if one is other:
+        return True
+    arrays = [isinstance(value, np.ndarray | jax.Array) for value in (one, other)]
+    if not any(arrays):
+        return bool(one == other)
+    if isinstance(one, Tracer) or isinstance(other, Tracer) or one is None or other is None:
+        return False
+    one, other = np.asarray(one), np.asarray(other)
+    return one.dtype == other.dtype and np.array_equal(one, other)
+
+
+def _content(value: Any) -> Any:
+    if not isinstance(value, np.ndarray | jax.Array) or isinstance(value, Tracer):
+        return value
+    return value.shape, str(value.dtype), np.asarray(value).tobytes()
+
+
 def measured(text: str, kind: str) -> Any:
-    """Declares a measured array, which is ignored when engines are compared; None: not measured.
+    """Declares a measured array; None: not measured.
 
     Args:
       text: its meaning.
       kind: "matrix", "rising" or "factors".
     """
-    return dataclasses.field(default=None, compare=False, metadata={KEY: Parameter(text, kind)})
+    return dataclasses.field(default=None, metadata={KEY: Parameter(text, kind)})
 
 
 def parameters(group: Any) -> Iterator[tuple[str, Parameter, Any]]:

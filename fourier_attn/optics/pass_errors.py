@@ -29,11 +29,13 @@ evenly over a step, and detectors as far from saturation.
 import math
 from collections.abc import Callable
 
+import jax
 import numpy as np
 from jaxtyping import Complex, Float, Inexact
 
 from fourier_attn.optics.constants import ELECTRON_C
 from fourier_attn.optics.engine_spec import Engine, every_parameter
+from fourier_attn.optics.parameter import same
 
 # Errors that a device repeats in every pass.
 STATIC = ("static phase", "static gain", "crosstalk")
@@ -110,8 +112,9 @@ def check_budget(engine: Engine) -> None:
     """
     plain = {name: value for _, name, _, value in every_parameter(Engine())}
     for _, name, _, value in every_parameter(engine):
-        if name not in KNOWN and value is not plain[name] and value != plain[name]:
-            raise ValueError(f"{name}={value} is not in the error budget; leave it at {plain[name]!r}")
+        if name not in KNOWN and not same(value, plain[name]):
+            shown = "an array" if isinstance(value, np.ndarray | jax.Array) else value
+            raise ValueError(f"{name}={shown} is not in the error budget; leave it at {plain[name]!r}")
     if engine.receiver.detection not in ("hybrid90", "field"):
         raise ValueError(
             f"detection={engine.receiver.detection!r} is not in the error budget; choose 'hybrid90'"

@@ -36,8 +36,8 @@ def stream(key: Key, name: str) -> Key:
 
 
 def device_key(seed: Any) -> Key:
-    """Returns the key of a device, the same in single and in double precision."""
-    return jax.random.key(jnp.asarray(seed, jnp.int32))
+    """Returns the key of a device: one for single and double precision and all kinds of keys by default."""
+    return jax.random.key(jnp.asarray(seed, jnp.int32), impl="threefry2x32")
 
 
 def normal(key: Key, shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]:

@@ -21,7 +21,7 @@ from jaxtyping import Array, Int
 
 from fourier_attn.optics.engine_spec import Engine
 
-OCTAVES, STEPS = 20, 64  # on either side of 1, and in each
+OCTAVES, STEPS = 64, 64  # on either side of 1, and in each
 BINS = 2 * OCTAVES * STEPS
 EDGES = 2.0 ** (np.arange(BINS + 1) / STEPS - OCTAVES)
 SEARCHED = 10  # octaves below the largest in which a full scale is looked for
@@ -91,7 +91,7 @@ def report(engine: Engine, converter: str, signal: Array) -> None:
     if engine.monitor is None:
         return
     size = jnp.abs(jax.lax.stop_gradient(signal)).astype(jnp.float32).reshape(-1)
-    place = jnp.floor((jnp.log2(jnp.maximum(size, EDGES[0])) + OCTAVES) * STEPS)
+    place = jnp.floor(jnp.log2(jnp.maximum(size, EDGES[0])) * STEPS) + OCTAVES * STEPS
     place = jnp.clip(place, 0, BINS - 1).astype(jnp.int32)
     counts: Int[Array, " bins"] = jnp.zeros(BINS, jnp.int32).at[place].add(1)
     jax.debug.callback(partial(engine.monitor, converter), counts)

@@ -8,7 +8,7 @@ import numpy as np
 
 from fourier_attn.optics import conventions
 from fourier_attn.optics.checks import check, is_number
-from fourier_attn.optics.parameter import TINY, crosstalk, measured, noise, parameter
+from fourier_attn.optics.parameter import TINY, ByContent, crosstalk, measured, noise, parameter
 
 # Static effects that a measured transfer holds.
 STATIC = (
@@ -30,8 +30,8 @@ STATIC = (
 
 
 @no_type_check  # transformations put other things than numbers into the leaves
-@dataclasses.dataclass(frozen=True)
-class Device:
+@dataclasses.dataclass(frozen=True, eq=False)
+class Device(ByContent):
     """Describes what is static and linear between modulators and detectors."""
 
     static_phase_rms: float | None = noise(

@@ -9,7 +9,7 @@ import numpy as np
 
 from fourier_attn.optics import conventions
 from fourier_attn.optics.checks import check, check_converter, is_number
-from fourier_attn.optics.parameter import LARGEST, TINY, bits, choice, measured, noise, parameter
+from fourier_attn.optics.parameter import LARGEST, TINY, ByContent, bits, choice, measured, noise, parameter
 
 
 class ModulatorType(NamedTuple):
@@ -59,8 +59,8 @@ MODULATOR_TYPES: Mapping[str, ModulatorType] = {
 
 
 @no_type_check  # transformations put other things than numbers into the leaves
-@dataclasses.dataclass(frozen=True)
-class Modulator:
+@dataclasses.dataclass(frozen=True, eq=False)
+class Modulator(ByContent):
     """Describes the modulators, which write an array into light.
 
     Signals are scaled so that the largest written amplitude is 1, which is full transmission.

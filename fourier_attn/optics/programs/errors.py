@@ -68,7 +68,7 @@ def site_errors(
     return {
         label: math.inf if error == 0 else 10 * math.log10(signal / error)
         for label, (signal, error) in powers.items()
-        if signal > 0
+        if signal != 0
     }
 
 
