@@ -44,6 +44,13 @@ def public(room: str) -> list[tuple[str, str]]:
 
 PUBLIC = [*public("ops"), *public("layers")]
 EXEMPT = " ".join(WITHOUT).split()
+ENGINES = [
+    ("fourier_attn.optics.engine", "optical_dft2"),
+    ("fourier_attn.optics.planner", "plan"),
+    ("fourier_attn.optics.coherence", "modes"),
+    ("fourier_attn.optics.channels", "detuning_error"),
+    ("fourier_attn.optics.incoherent", "optical_incoherent_correlate"),
+]
 WITH_EXAMPLES = [
     ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     for file in sorted((ROOT / "fourier_attn").rglob("*.py"))
@@ -58,7 +65,7 @@ def test_what_needs_no_example_exists() -> None:
 
 
 def test_what_users_call_has_an_example() -> None:
-    for module, name in PUBLIC:
+    for module, name in (*PUBLIC, *ENGINES):
         if name not in EXEMPT:
             assert ">>> " in str(vars(importlib.import_module(module))[name].__doc__), f"{module}.{name}"
 

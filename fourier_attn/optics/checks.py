@@ -30,9 +30,8 @@ def check(group: Any, signed: Collection[str] = ()) -> None:
       signed: names of the converters whose numbers have a sign, which takes one bit more.
     Raises: ValueError.
     """
-    for name, parameter, value in parameters(group):
-        row = parameter.kind in ROWS and isinstance(value, np.ndarray) and value.ndim == 1
-        object.__setattr__(group, name, _plain(tuple(value) if row else value))
+    for name, _, value in parameters(group):
+        object.__setattr__(group, name, _plain(value))
     check_words(group)
     for name, parameter, value in parameters(group):
         optional = _default(group, name) is None
@@ -46,7 +45,6 @@ def check(group: Any, signed: Collection[str] = ()) -> None:
             CHECKS[parameter.kind](name, value, parameter)
 
 
-ROWS = ("pair", "row")  # kinds of parameters that are several numbers
 MOST_LEVELS = 16  # bits of a converter whose levels are listed one by one
 
 
@@ -76,8 +74,7 @@ def check_converter(group: Any, bits: str, names: tuple[str, ...]) -> None:
 def _plain(value: Any) -> Any:
     """Converts numbers of any library, pairs and shapes of them to Python's; returns all else as it is.
 
-    An array of NumPy without axes is a number. With one axis it may be a pair or a row, or a batch of engines
-    in a transformation.
+    An array of NumPy without axes is a number. One with axes may be a batch, in a transformation.
     """
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
@@ -111,7 +108,13 @@ def _check_shape(name: str, value: Any, parameter: Parameter) -> None:
         raise ValueError(f"{name}={value!r} must be (rows, columns) of the aperture, each at least 1")
 
 
+def _row(value: Any) -> Any:
+    """Returns the numbers of an array of NumPy with one axis as a tuple, and all else as it is."""
+    return _plain(tuple(value)) if isinstance(value, np.ndarray) and value.ndim == 1 else value
+
+
 def _check_pair(name: str, value: Any, parameter: Parameter) -> None:
+    value = _row(value)
     if isinstance(value, tuple) and len(value) == 2 and all(_is_finite(number) for number in value):
         return
     if isinstance(value, int | float | str | list | tuple):  # not traced
@@ -119,6 +122,7 @@ def _check_pair(name: str, value: Any, parameter: Parameter) -> None:
 
 
 def _check_row(name: str, value: Any, parameter: Parameter) -> None:
+    value = _row(value)
     if isinstance(value, tuple) and len(value) <= parameter.most and all(map(_is_finite, value)):
         return
     if isinstance(value, int | float | str | list | tuple):  # not traced

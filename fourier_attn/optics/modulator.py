@@ -299,6 +299,7 @@ def _direction(u: Array, drive: Array, modulator: Modulator, delta: Array | None
         size = modulus(u)
         return jnp.where(size == 0, 1.0, u * (1 / jnp.where(size == 0, 1.0, size)).astype(u.dtype))
     phase = quantise_phase(angle(u), modulator.dac_bits_phase, modulator.dac_rounding, key)
+    phase = jnp.where(jnp.isnan(u), jnp.nan, phase)
     most = _most(modulator, phase.dtype)
     return phasor(phase if most is None else jnp.clip(phase, -most, most))
 

@@ -272,7 +272,7 @@ def test_sentences_on_a_higher_rate_agree_with_the_results() -> None:
             sum(high < 0 for _, high in changes),
         )
         == (7, 1),
-        "eight of them have a single seed there": sum(
+        "Eight of the pairs have only one seed at the higher rate.": sum(
             name.partition("-")[2] in NETWORKS for name in tried if name not in after
         )
         == 8,

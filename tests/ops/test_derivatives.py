@@ -176,6 +176,10 @@ def test_every_mixer_has_all_derivatives_or_an_option_that_has_them(name: str) -
         plain, function = function, mixed(implementation="rows")
         np.testing.assert_allclose(function(x), plain(x), atol=1e-5)
     assert all(jnp.isfinite(each).all() for each in derivatives(function))
+    slope = jax.grad(lambda x: jnp.sum(jnp.sin(function(x))))
+    step = 1e-2
+    expected = (slope(x + step * x) - slope(x - step * x)) / (2 * step)
+    np.testing.assert_allclose(derivatives(function)[1], expected, rtol=0.02, atol=0.02)
 
 
 @pytest.mark.parametrize(

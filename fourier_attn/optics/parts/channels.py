@@ -4,14 +4,14 @@ import dataclasses
 from typing import no_type_check
 
 from fourier_attn.optics.checks import check, is_number
-from fourier_attn.optics.parameter import crosstalk, parameter, whole
+from fourier_attn.optics.parameter import ByContent, crosstalk, parameter, whole
 
 MOST = 4_096  # channels of a kind
 
 
 @no_type_check  # transformations put other things than numbers into the leaves
-@dataclasses.dataclass(frozen=True)
-class Channels:
+@dataclasses.dataclass(frozen=True, eq=False)
+class Channels(ByContent):
     """Describes the channels of a pass, each with its own modulators and detectors."""
 
     wavelengths: int = whole(

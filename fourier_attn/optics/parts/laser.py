@@ -5,14 +5,14 @@ import math
 from typing import no_type_check
 
 from fourier_attn.optics.checks import check
-from fourier_attn.optics.parameter import TINY, choice, noise, parameter, whole
+from fourier_attn.optics.parameter import TINY, ByContent, choice, noise, parameter, whole
 
 MOST_MODES = 64  # of a source on an axis, or of a line
 
 
 @no_type_check  # transformations put other things than numbers into the leaves
-@dataclasses.dataclass(frozen=True)
-class Laser:
+@dataclasses.dataclass(frozen=True, eq=False)
+class Laser(ByContent):
     """Describes the light: its power, how that varies, its wavelength and its coherence."""
 
     power_w: float | None = parameter(

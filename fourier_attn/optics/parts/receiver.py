@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, no_type_check
 
 from fourier_attn.optics.checks import check, check_converter, check_words
-from fourier_attn.optics.parameter import TINY, bits, choice, noise, parameter
+from fourier_attn.optics.parameter import TINY, ByContent, bits, choice, noise, parameter
 
 
 class Detection(NamedTuple):
@@ -50,8 +50,8 @@ DETECTIONS: Mapping[str, Detection] = {
 
 
 @no_type_check  # transformations put other things than numbers into the leaves
-@dataclasses.dataclass(frozen=True)
-class Receiver:
+@dataclasses.dataclass(frozen=True, eq=False)
+class Receiver(ByContent):
     """Describes the reference, the detectors and the converters.
 
     Electrical noise counts against the photons; so where noise is k times as strong, which is $k^2$ times
