@@ -112,7 +112,7 @@ def check_budget(engine: Engine) -> None:
     plain = {name: value for _, name, _, value in every_parameter(Engine())}
     for _, name, _, value in every_parameter(engine):
         if name not in KNOWN and not same(value, plain[name]):
-            shown = "an array" if np.ndim(value) else value
+            shown = value if isinstance(value, tuple) or np.ndim(value) == 0 else "an array"
             raise ValueError(f"{name}={shown} is not in the error budget; leave it at {plain[name]!r}")
     if engine.receiver.detection not in ("hybrid90", "field"):
         raise ValueError(
