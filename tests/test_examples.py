@@ -75,7 +75,7 @@ def test_examples_are_so(name: str) -> None:
     """In JAX as it is for a user, without the strict promotion of the other tests."""
     module = importlib.import_module(name)
     names = {"Engine": Engine, "jax": jax, "jnp": jnp} | vars(module)
-    tests = [each for each in doctest.DocTestFinder().find(module, extraglobs=names) if each.examples]
+    tests = [each for each in doctest.DocTestFinder().find(module, globs=names) if each.examples]
     assert tests, f"{name} has no example in a docstring"
     for test in tests:
         said: list[str] = []

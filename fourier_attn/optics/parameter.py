@@ -143,7 +143,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def _content(value: Any) -> Any:
-    """Returns what the hash is of: of arrays their shapes, since equal ones may have other bits."""
+    """Returns a stand-in for a hash: the shape of an array, because equal arrays may have different bits."""
     if isinstance(value, tuple):
         return tuple(map(_content, value))
     array = isinstance(value, np.ndarray | jax.Array) and not isinstance(value, Tracer) and value.ndim

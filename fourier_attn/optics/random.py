@@ -36,7 +36,7 @@ def stream(key: Key, name: str) -> Key:
 
 
 def device_key(seed: Any) -> Key:
-    """Returns the key of a device: one for single and double precision and all kinds of keys by default."""
+    """Returns the key of a device, which depends on neither the precision nor the default kind of keys."""
     return jax.random.key(jnp.asarray(seed, jnp.int32), impl="threefry2x32")
 
 

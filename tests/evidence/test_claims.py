@@ -17,6 +17,7 @@ from evidence.pages.claim_list import CLAIMS, claim_table, judged
 from evidence.pages.markdown import Results, significant
 from evidence.pages.optics_values import electronic_share, free_engine_speed
 from evidence.report.comparisons import COMPARISONS
+from fourier_attn.optics import plan, preset
 
 
 class Changed(Results):
@@ -212,3 +213,12 @@ def test_every_claim_has_a_row(results: Results) -> None:
     for line, claim in zip(lines, CLAIMS, strict=True):
         assert claim.text in line
         assert any(f"| {verdict} |" in line for verdict in claims.VERDICTS)
+
+
+def test_passes_of_a_large_input_are_those_of_its_plan(results: Results) -> None:
+    said = claims.passes(results)
+    size = re.search(r"([\d,]+) for (\d+) x (\d+)$", said.result)
+    assert size
+    planned = plan("dft", (int(size[2]), int(size[3])), preset("chip_11x11"), prefer="passes")
+    assert size[1] == f"{planned.passes:,}"
+    assert said.verdict == claims.REFUTED

@@ -165,21 +165,17 @@ def test_every_mixer_has_all_derivatives_or_an_option_that_has_them(name: str) -
         layer = MIXERS[name](**sizes, **options)
         return partial(layer.apply, layer.init(jax.random.key(0), x))
 
-    def derivatives(function: Callable[[jax.Array], jax.Array]) -> list[jax.Array]:
-        slope = jax.grad(lambda x: jnp.sum(jnp.sin(function(x))))
-        return [jax.jvp(function, (x,), (x,))[1], jax.jvp(slope, (x,), (x,))[1]]
-
     function = mixed()
     if name in ("attention", "circular"):
         with pytest.raises(TypeError, match="pass implementation='rows'"):
-            derivatives(function)
+            jax.jvp(function, (x,), (x,))
         plain, function = function, mixed(implementation="rows")
         np.testing.assert_allclose(function(x), plain(x), atol=1e-5)
-    assert all(jnp.isfinite(each).all() for each in derivatives(function))
     slope = jax.grad(lambda x: jnp.sum(jnp.sin(function(x))))
-    step = 1e-2
-    expected = (slope(x + step * x) - slope(x - step * x)) / (2 * step)
-    np.testing.assert_allclose(derivatives(function)[1], expected, rtol=0.02, atol=0.02)
+    step = 1e-2  # of finite differences in float32
+    for once in (function, slope):
+        expected = (once(x + step * x) - once(x - step * x)) / (2 * step)
+        np.testing.assert_allclose(jax.jvp(once, (x,), (x,))[1], expected, rtol=0.02, atol=0.02)
 
 
 @pytest.mark.parametrize(
